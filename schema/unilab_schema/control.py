@@ -1,0 +1,178 @@
+"""Messages between processes: tagged msgpack arrays, one ZeroMQ part each.
+
+Up (source to aggregator): :class:`Hello`, :class:`Batch`. Down: :class:`Cursor`,
+:class:`Reject`. To subscribers: :class:`Head` on XPUB; :class:`Fetch` and :class:`Latest`
+requests with :class:`Updates` and :class:`Snapshot` replies on DEALER/ROUTER.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from unilab_schema.identity import Identity, RunInfo, SourceKey
+from unilab_schema.updates import UpdateLayout
+
+PROTOCOL_VERSION = 1
+"""First byte of every message; a receiver refuses versions that it does not know."""
+
+
+class Epoch(msgspec.Struct, frozen=True, array_like=True, order=True):
+    """One life of an aggregator over one journal: 16 random bytes and a counter."""
+
+    journal: bytes
+    counter: int
+
+
+class Hello(msgspec.Struct, frozen=True, array_like=True, tag="hello"):
+    """First message of a connection. ``first``: the oldest sequence the spool still holds."""
+
+    identity: Identity
+    first: int
+    last: int
+    mono_ns: int
+    unix_ns: int
+
+
+class Batch(msgspec.Struct, frozen=True, array_like=True, tag="batch"):
+    """Spool records verbatim; empty = ping.
+
+    ``watermark_mono_ns``: every frame stamped before it has been sent, this batch included.
+    ``drops``: frames that the source could not log, by reason, since it started.
+    """
+
+    incarnation: bytes
+    watermark_mono_ns: int
+    mono_ns: int
+    unix_ns: int
+    records: bytes = b""
+    drops: dict[str, int] = {}
+
+
+class Cursor(msgspec.Struct, frozen=True, array_like=True, tag="cursor"):
+    """Answer to Hello and Batch: ``cursor`` is journaled, ``durable`` is on the disk.
+
+    ``window``: frames that may be sent beyond ``cursor``. ``rewind``: send again from
+    ``cursor + 1``. ``closed``: the run has ended and every backend has its last update
+    (or gave up), so a closing rank 0 need not wait longer.
+    """
+
+    epoch: Epoch
+    cursor: int
+    durable: int
+    window: int
+    mono_ns: int
+    unix_ns: int
+    rewind: bool = False
+    closed: bool = False
+
+
+class Reject(msgspec.Struct, frozen=True, array_like=True, tag="reject"):
+    """Refusal. ``final``: do not try again; else after ``retry_after_s`` with a new Hello.
+
+    Codes: ``unknown_source`` (say Hello), ``version``, ``closing``, ``held``,
+    ``duplicate_rank``, ``bad_message``, ``too_many_sources``.
+    """
+
+    code: str
+    text: str
+    final: bool = False
+    retry_after_s: float = 1.0
+
+
+class SourceStatus(msgspec.Struct, frozen=True, array_like=True):
+    """A source as the aggregator sees it. ``state``: ``live``, ``silent`` (nothing for 5 s),
+    ``finished``, ``lost``. ``age_s``: since its last batch, ping included; ``frame_age_s``:
+    since its last frame."""
+
+    key: SourceKey
+    pid: int
+    host: str
+    state: str
+    age_s: float
+    frame_age_s: float | None
+    cursor: int
+    lost_frames: int
+    drops: dict[str, int] = {}
+    clock_skew_s: float = 0.0
+
+
+class BackendStatus(msgspec.Struct, frozen=True, array_like=True):
+    """A writer's position. ``state``: ``running``, ``finished``, ``restarting``, ``failed``."""
+
+    name: str
+    state: str
+    update: int
+    pid: int = 0
+    text: str = ""
+
+
+class Head(msgspec.Struct, frozen=True, array_like=True, tag="head"):
+    """Where the run is; sent at each commit and once a second.
+
+    ``update``: the last update sequence; ``durable``: the last one that is on the disk.
+    """
+
+    epoch: Epoch
+    update: int
+    durable: int
+    attempt: int
+    run: RunInfo
+    run_dir: str
+    sources: tuple[SourceStatus, ...]
+    backends: tuple[BackendStatus, ...]
+    mono_ns: int
+    unix_ns: int
+    ended: str | None = None
+    late_values: int = 0
+    quarantined: int = 0
+
+
+class Fetch(msgspec.Struct, frozen=True, array_like=True, tag="fetch"):
+    """Ask for the history entries with sequences beyond ``after``, at most ``limit``."""
+
+    request: int
+    after: int
+    limit: int = 1000
+
+
+class Updates(msgspec.Struct, frozen=True, array_like=True, tag="updates"):
+    """History records verbatim, with every layout that they refer to.
+
+    ``last``: sequence of the last record here, or the asked ``after`` when there is none.
+    """
+
+    request: int
+    epoch: Epoch
+    last: int
+    layouts: tuple[UpdateLayout, ...]
+    records: bytes
+
+
+class Latest(msgspec.Struct, frozen=True, array_like=True, tag="latest"):
+    """Ask for the newest value of every tag that the run has shown so far."""
+
+    request: int
+
+
+class Snapshot(msgspec.Struct, frozen=True, array_like=True, tag="snapshot"):
+    """Newest values as of ``update``; ``values`` and ``updates`` are packed ``<d`` and ``<q``
+    in the order of ``tags``: the value and the update sequence that carried it."""
+
+    request: int
+    epoch: Epoch
+    update: int
+    tags: tuple[str, ...]
+    values: bytes
+    updates: bytes
+
+
+class BackendProgress(msgspec.Struct, frozen=True, array_like=True, tag="progress"):
+    """A writer tells the aggregator what its backend holds (on the fetch socket; no reply)."""
+
+    status: BackendStatus
+
+
+Upward = Hello | Batch
+Downward = Cursor | Reject
+Request = Fetch | Latest | BackendProgress
+Reply = Updates | Snapshot

@@ -1,0 +1,111 @@
+"""What the aggregator publishes: the payloads of history records.
+
+The record's sequence is the update sequence, the run's one total order. ``Update`` and
+``Supplement`` refer to an :class:`UpdateLayout` record of the same segment (each segment
+repeats the layouts that it uses, so it can be read alone).
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from unilab_schema.frames import BlobFrame, EventFrame, PointsFrame
+from unilab_schema.identity import RunInfo, SourceKey
+
+
+class UpdateLayout(msgspec.Struct, frozen=True, array_like=True):
+    """Tags of an update, in the order of its values. Carries no update sequence (0)."""
+
+    layout: int
+    tags: tuple[str, ...]
+
+
+class Update(msgspec.Struct, frozen=True, array_like=True):
+    """One sealed, reduced iteration.
+
+    ``unix_ns``: wall clock of rank 0's frame (else of the lowest rank that reported).
+    ``sealed_mono_ns``: the aggregator's monotonic clock; two-second windows lie on it.
+    ``elapsed_s``: training time since warm-up, earlier attempts included.
+    ``env_steps``: sum over ranks, never falling; ``None`` while nobody counts.
+    ``ranks_reported`` of ``ranks_expected`` learner ranks supplied the iteration.
+    ``values``: packed little-endian float64, NaN and infinities included.
+    """
+
+    attempt: int
+    iteration: int
+    env_steps: int | None
+    unix_ns: int
+    sealed_mono_ns: int
+    elapsed_s: float
+    ranks_reported: int
+    ranks_expected: int
+    layout: int
+    values: bytes
+    missing_ranks: tuple[int, ...] = ()
+
+
+class Supplement(msgspec.Struct, frozen=True, array_like=True):
+    """Values for an iteration that was sealed without them: only tags that it lacks."""
+
+    attempt: int
+    iteration: int
+    env_steps: int | None
+    unix_ns: int
+    sealed_mono_ns: int
+    elapsed_s: float
+    layout: int
+    values: bytes
+
+
+class PointsUpdate(msgspec.Struct, frozen=True, array_like=True):
+    """A source's points, passed on as they are."""
+
+    attempt: int
+    source: SourceKey
+    frame: PointsFrame
+
+
+class EventUpdate(msgspec.Struct, frozen=True, array_like=True):
+    """A source's event, or the aggregator's own (``source`` is ``None``): a lost rank, an alert."""
+
+    attempt: int
+    source: SourceKey | None
+    frame: EventFrame
+
+
+class BlobUpdate(msgspec.Struct, frozen=True, array_like=True):
+    """A source's blob chunk, passed on as it is."""
+
+    attempt: int
+    source: SourceKey
+    frame: BlobFrame
+
+
+class AttemptOpened(msgspec.Struct, frozen=True, array_like=True):
+    """A start or restart of the training; later updates carry its number (from 1)."""
+
+    attempt: int
+    unix_ns: int
+    run: RunInfo
+    elapsed_s: float = 0.0
+
+
+class RunEnded(msgspec.Struct, frozen=True, array_like=True):
+    """The last record of an attempt's history. ``status`` as in ``run_summary.json``."""
+
+    attempt: int
+    status: str
+    unix_ns: int
+    text: str = ""
+
+
+HistoryEntry = (
+    UpdateLayout
+    | Update
+    | Supplement
+    | PointsUpdate
+    | EventUpdate
+    | BlobUpdate
+    | AttemptOpened
+    | RunEnded
+)
