@@ -1,0 +1,4 @@
+"""The canonical table: 68 tags, open families, and what only a terminal shows.
+
+Names, units, reductions and nullability are frozen within a major schema version.
+"""

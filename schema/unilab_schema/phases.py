@@ -1,0 +1,189 @@
+"""Which phases an algorithm's learner and collector have, and what each one's tag is.
+
+A publisher turns measured nanoseconds into tags with this table; a viewer lays the same
+tags out as timelines (``unilab_schema.timing``). Phases of another algorithm appear
+nowhere: not as a row, not as a zero in a backend.
+"""
+
+from __future__ import annotations
+
+from typing import Literal, NamedTuple
+
+from unilab_schema.identity import COLLECTOR, LEARNER, Role
+
+TimeUnit = Literal["ms", "s"]
+OverIteration = Literal["sum", "last", "mean"]
+Family = Literal["off_policy", "appo", "on_policy", "unknown"]
+
+ITERATION_WALL = "Perf/iteration_time"
+
+_NS_PER_UNIT: dict[TimeUnit, float] = {"ms": 1e6, "s": 1e9}
+_FAMILIES: dict[str, Family] = {
+    "sac": "off_policy",
+    "fastsac": "off_policy",
+    "flashsac": "off_policy",
+    "appo": "appo",
+    "ppo": "on_policy",
+    "rslrlppo": "on_policy",
+}
+
+
+class PhaseSpec(NamedTuple):
+    """A stretch of a learner's or collector's time.
+
+    ``exclusive``: a slice of its timeline, so nested exclusive phases pause the outer one;
+    the others are details inside or beside a slice and are never added up. ``over_iteration``:
+    how several spans between two reports become one value: a learner's exclusive phases are
+    summed over the iteration, a collector's are the mean per tick.
+    """
+
+    name: str
+    tag: str
+    unit: TimeUnit
+    exclusive: bool
+    over_iteration: OverIteration
+    label: str
+    short_label: str
+
+    @property
+    def scale(self) -> float:
+        """Factor from nanoseconds to the tag's unit."""
+        return 1.0 / _NS_PER_UNIT[self.unit]
+
+    def from_ns(self, duration_ns: float) -> float:
+        """A duration in the tag's unit."""
+        return duration_ns / _NS_PER_UNIT[self.unit]
+
+    def to_ms(self, value: float) -> float:
+        """A value of the tag in milliseconds, the unit of every terminal row."""
+        return value if self.unit == "ms" else value * 1e3
+
+
+def _slice(name: str, label: str, short_label: str) -> PhaseSpec:
+    return PhaseSpec(name, f"Perf/learner_{name}_ms", "ms", True, "sum", label, short_label)
+
+
+def _inference_detail(name: str, label: str) -> PhaseSpec:
+    tag = f"Perf/learner_inference_{name}_ms"
+    return PhaseSpec(f"inference_{name}", tag, "ms", False, "sum", f"Inference {label}", label)
+
+
+def _tick(name: str, label: str, short_label: str, *, exclusive: bool = True) -> PhaseSpec:
+    tag = f"Perf/collector_{name}_ms"
+    return PhaseSpec(name, tag, "ms", exclusive, "mean", label, short_label)
+
+
+_COLLECTOR_WAIT = _slice("collector_wait", "Collector Wait", "Coll Wait")
+_INFERENCE = _slice("inference", "Inference", "Inference")
+_COLLECTOR_RELEASE = _slice("collector_release", "Collector Release", "Release")
+_REPLAY_BATCH_WAIT = _slice("replay_batch_wait", "Replay Batch Wait", "Batch Wait")
+_REPLAY_STAGE = _slice("replay_stage", "Replay Stage", "Stage")
+_REPLAY_SAMPLE = _slice("replay_sample", "Replay Sample", "Sample")
+_WEIGHT_PUBLISH = _slice("weight_publish", "Weight Publish", "Publish")
+_LEARNING = PhaseSpec("learning", "Perf/learning_time", "s", True, "sum", "Learning", "Learning")
+_COLLECTION = PhaseSpec(
+    "collection", "Perf/collection_time", "s", True, "sum", "Collection", "Collect"
+)
+_H2D_SUBMIT = PhaseSpec(
+    "replay_ingress_h2d_submit",
+    "Perf/replay_ingress_h2d_submit_ms",
+    "ms",
+    False,
+    "last",
+    "Replay H2D Submit",
+    "H2D Submit",
+)
+
+_LEARNER_PHASES: dict[Family, tuple[PhaseSpec, ...]] = {
+    "off_policy": (
+        _COLLECTOR_WAIT,
+        _INFERENCE,
+        _COLLECTOR_RELEASE,
+        _REPLAY_BATCH_WAIT,
+        _REPLAY_SAMPLE,
+        _LEARNING,
+        _inference_detail("h2d", "H2D"),
+        _inference_detail("forward", "Forward"),
+        _inference_detail("d2h", "D2H"),
+        _H2D_SUBMIT,
+    ),
+    "appo": (_COLLECTOR_WAIT, _REPLAY_STAGE, _REPLAY_SAMPLE, _LEARNING, _WEIGHT_PUBLISH),
+    "on_policy": (_COLLECTION, _LEARNING),
+    "unknown": (),
+}
+
+_ENV_STEP = _tick("env_step", "Env Step", "Env Step")
+_COLLECTOR_PHASES: dict[Family, tuple[PhaseSpec, ...]] = {
+    "off_policy": (
+        _tick("inference_request", "Inference Request", "Request"),
+        _tick("learner_action_wait", "Learner Action Wait", "Action Wait"),
+        _ENV_STEP,
+        _tick("env_step_action_validate", "Action Validate", "Validate", exclusive=False),
+        _tick("env_step_apply_action", "Apply Action", "Apply", exclusive=False),
+        _tick("env_step_action_backend", "Action+Backend", "Act+Backend", exclusive=False),
+        _tick("env_step_backend", "Backend Step", "Backend", exclusive=False),
+        _tick("env_step_update_state", "Update State", "Update", exclusive=False),
+        _tick("env_step_reset_done", "Reset Done", "Reset", exclusive=False),
+        _tick("transition_extract", "Transition Extract", "Extract"),
+        _tick("replay_write", "Replay Write", "Write"),
+        _tick("metrics_publish", "Metrics Publish", "Metrics"),
+    ),
+    "appo": (
+        _tick("mlp_infer", "MLP Infer", "MLP Infer"),
+        _ENV_STEP,
+        # The rollout contains the steps above, so it must not pause for them.
+        PhaseSpec(
+            "rollout", "Perf/collection_time", "s", False, "last", "Rollout Wall", "Rollout"
+        ),
+    ),
+    "on_policy": (),
+    "unknown": (),
+}
+
+
+def family_of(algorithm: str) -> Family:
+    """The timing profile of an algorithm's or log directory's name, ``unknown`` for others."""
+    key = algorithm.strip().lower().replace("_", "").replace("-", "")
+    return _FAMILIES.get(key, "unknown")
+
+
+def learner_phases(algorithm: str) -> tuple[PhaseSpec, ...]:
+    """A learner's phases: the exclusive ones in display order, then the details.
+
+    A learner that measures its iteration reports every exclusive one of them, as 0 if it did
+    not happen. Empty for an algorithm that the schema does not know.
+    """
+    return _LEARNER_PHASES[family_of(algorithm)]
+
+
+def collector_phases(algorithm: str) -> tuple[PhaseSpec, ...]:
+    """A collector's phases in display order, details after the phase that contains them."""
+    return _COLLECTOR_PHASES[family_of(algorithm)]
+
+
+def find_phase(role: Role, name: str, algorithm: str) -> PhaseSpec | None:
+    """The phase that ``name`` means for this role and algorithm.
+
+    An algorithm without a profile of its own may use every known phase; one with a profile
+    never gets another's (``None``). Roles other than learner and collector have no phases.
+    """
+    table = {LEARNER: _LEARNER_PHASES, COLLECTOR: _COLLECTOR_PHASES}.get(role)
+    if table is None:
+        return None
+    family = family_of(algorithm)
+    profiles = tuple(table.values()) if family == "unknown" else (table[family],)
+    for profile in profiles:
+        for phase in profile:
+            if phase.name == name:
+                return phase
+    return None
+
+
+def all_learner_slices() -> tuple[PhaseSpec, ...]:
+    """Every exclusive learner phase once, for runs whose algorithm has no profile."""
+    seen: dict[str, PhaseSpec] = {}
+    for profile in _LEARNER_PHASES.values():
+        for phase in profile:
+            if phase.exclusive:
+                seen.setdefault(phase.name, phase)
+    return tuple(seen.values())
