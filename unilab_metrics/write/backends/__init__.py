@@ -1,0 +1,1 @@
+"""One module per backend that a writer can persist a run in."""
