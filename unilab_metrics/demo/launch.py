@@ -1,0 +1,139 @@
+"""``unilab-metrics demo``: starts the ranks of one node, each a process of its own."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import socket
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from pathlib import Path
+from typing import BinaryIO
+
+from unilab_metrics.config import RUN_VARIABLE
+from unilab_metrics.demo.metrics import ALGORITHM, SIM_BACKEND, TASK
+from unilab_metrics.demo.options import DemoOptions, OptionError, parse_options
+from unilab_metrics.demo.stop import LIFELINE_VARIABLE
+from unilab_metrics.errors import ExitCode, UnilabMetricsError
+from unilab_metrics.run.directory import create_run_directory
+from unilab_metrics.run.launcher import run_owning_terminal
+from unilab_metrics.run.processes import python_environment
+
+DEFAULT_RANKS = 2
+LOOPBACK = "127.0.0.1"
+
+
+class TorchMissingError(UnilabMetricsError):
+    """The demo trains with torch, which the package itself does not need."""
+
+    exit_code = ExitCode.USAGE
+
+    def __init__(self) -> None:
+        super().__init__("the demo needs torch: pip install 'unilab-metrics[demo]'")
+
+
+def run_demo(
+    ranks: int, iterations: int | None, headless: bool, overrides: Sequence[str]
+) -> int:
+    """Trains on ``ranks`` local ranks to the end and returns the exit code for the shell.
+
+    ``headless`` never takes the terminal. Raises :class:`OptionError` and
+    :class:`TorchMissingError`; see :func:`unilab_metrics.run.launcher.run_owning_terminal`
+    for the rest.
+    """
+    options = parse_options(overrides, iterations=iterations)
+    if ranks < 1:
+        raise OptionError("--ranks", f"at least 1, not {ranks}")
+    if importlib.util.find_spec("torch") is None:
+        raise TorchMissingError
+    run_dir = _run_directory(options)
+    arguments = _rank_arguments(iterations, overrides)
+    with _Lifeline() as lifeline:
+
+        def start(console: BinaryIO) -> list[subprocess.Popen[bytes]]:
+            return start_ranks(ranks, arguments, run_dir, output=console, lifeline=lifeline)
+
+        return run_owning_terminal(start, run_dir, headless=headless)
+
+
+def start_ranks(
+    ranks: int,
+    arguments: Sequence[str],
+    run_dir: Path,
+    *,
+    output: BinaryIO | int | None = None,
+    lifeline: int | None = None,
+) -> list[subprocess.Popen[bytes]]:
+    """One process per rank, each leading a session with its collector, output to ``output``.
+
+    ``lifeline``: read end of a pipe; the ranks stop when nobody holds its write end.
+    """
+    base = rank_environment(python_environment(os.environ), ranks, run_dir, _free_port())
+    inherited = () if lifeline is None else (lifeline,)
+    if lifeline is not None:
+        base[LIFELINE_VARIABLE] = str(lifeline)
+    return [
+        subprocess.Popen(
+            [sys.executable, "-m", "unilab_metrics.demo", *arguments],
+            env={**base, "RANK": str(rank), "LOCAL_RANK": str(rank)},
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+            pass_fds=inherited,
+        )
+        for rank in range(ranks)
+    ]
+
+
+def rank_environment(
+    environ: Mapping[str, str], ranks: int, run_dir: Path, port: int
+) -> dict[str, str]:
+    """What all ranks of a launch have in common; another launcher's variables do not count."""
+    loopback_interface = "lo0" if sys.platform == "darwin" else "lo"
+    return {
+        "OMP_NUM_THREADS": "1",
+        "GLOO_SOCKET_IFNAME": loopback_interface,
+        **environ,
+        "WORLD_SIZE": str(ranks),
+        "LOCAL_WORLD_SIZE": str(ranks),
+        "MASTER_ADDR": LOOPBACK,
+        "MASTER_PORT": str(port),
+        RUN_VARIABLE: os.fspath(run_dir),
+    }
+
+
+class _Lifeline:
+    """A pipe whose write end this process alone holds; the system closes it when we die."""
+
+    def __enter__(self) -> int:
+        self._reader, self._writer = os.pipe()
+        return self._reader
+
+    def __exit__(self, *_: object) -> None:
+        os.close(self._writer)
+        os.close(self._reader)
+
+
+def _run_directory(options: DemoOptions) -> Path:
+    chosen = options.training.log_dir
+    if chosen is None:
+        root = Path(options.training.log_root)
+        started = datetime.now().astimezone()
+        return create_run_directory(root, ALGORITHM, TASK, SIM_BACKEND, started)
+    path = Path(chosen).absolute()
+    path.mkdir(parents=True, exist_ok=True)
+    return path
+
+
+def _rank_arguments(iterations: int | None, overrides: Sequence[str]) -> list[str]:
+    words = list(overrides)
+    return words if iterations is None else ["--iterations", str(iterations), *words]
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind((LOOPBACK, 0))
+        return probe.getsockname()[1]

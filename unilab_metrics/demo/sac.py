@@ -1,0 +1,159 @@
+"""Soft actor-critic with a learned temperature: one backward pass, one all-reduce, one step."""
+
+# torch leaves many of its own parameters unannotated:
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
+# pyright: reportUnknownArgumentType=false
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from unilab_metrics.demo.gradient_sync import GradientSync
+from unilab_metrics.demo.networks import FlatWeights, initial_mlp, policy, q_values, sample
+from unilab_metrics.demo.options import AlgoOptions
+
+CRITICS = 2
+
+
+class Batch(NamedTuple):
+    """Rows of the replay. ``terminated`` is 1.0 where the next state has no value."""
+
+    observations: Tensor
+    actions: Tensor
+    rewards: Tensor
+    next_observations: Tensor
+    terminated: Tensor
+
+
+UPDATE_TAGS = (
+    "Loss/critic",
+    "Loss/actor",
+    "Loss/temperature",
+    "Loss/entropy",
+    "Policy/mean_std",
+    "Train/target_q_max",
+    "Train/target_q_min",
+    "Train/actor_gradient_norm",
+    "Train/critic_gradient_norm",
+)
+"""What :meth:`Sac.update` returns, in order."""
+
+
+class Sac:
+    """The networks and their optimiser. Owned by the learner's main thread.
+
+    One more element than the weights need lies in the gradient buffer: the rank's vote to
+    stop, so that all ranks leave the loop after the same update without another collective.
+    """
+
+    def __init__(
+        self, observation_size: int, action_size: int, options: AlgoOptions, sync: GradientSync
+    ) -> None:
+        self._options = options
+        self._sync = sync
+        self._target_entropy = -float(action_size)
+        seeded = torch.Generator().manual_seed(options.seed)  # the same on all ranks
+        hidden = options.hidden_size
+        actor = initial_mlp((observation_size, hidden, hidden, 2 * action_size), seeded)
+        critic_sizes = (observation_size + action_size, hidden, hidden, 1)
+        critic = initial_mlp(critic_sizes, seeded, copies=CRITICS)
+        log_temperature = [torch.tensor([options.initial_temperature]).log()]
+        sizes = [sum(w.numel() for w in part) for part in (actor, critic, log_temperature)]
+        self._gradients = torch.zeros(sum(sizes) + 1)
+        slices = self._gradients[:-1].split(sizes)
+        self._actor = FlatWeights(actor, slices[0])
+        self._critic = FlatWeights(critic, slices[1])
+        self._temperature = FlatWeights(log_temperature, slices[2])
+        self._target_values, self._target = self._critic.copy()
+        parts = (self._actor, self._critic, self._temperature)
+        self._optimizer = torch.optim.Adam(
+            [_flat_parameter(part) for part in parts], lr=options.learning_rate, fused=True
+        )
+        self._vote = 0.0
+        self.stop_voted = False
+
+    @property
+    def temperature(self) -> float:
+        """The present weight of the entropy."""
+        return float(self._temperature.values.exp())
+
+    @property
+    def learning_rate(self) -> float:
+        """What the optimiser uses now."""
+        return float(self._optimizer.param_groups[0]["lr"])
+
+    def vote_to_stop(self) -> None:
+        """Makes ``stop_voted`` true on all ranks after the next update."""
+        self._vote = 1.0
+
+    @torch.no_grad()
+    def act(self, observations: Tensor, generator: torch.Generator) -> Tensor:
+        """Actions of the present policy, with its exploration noise."""
+        mean, log_std = policy(observations, self._actor.frozen())
+        return sample(mean, log_std, generator)[0]
+
+    def update(self, batch: Batch, generator: torch.Generator) -> Tensor:
+        """One gradient step on all networks; the values of ``UPDATE_TAGS`` as one tensor."""
+        temperature = self._temperature.values.exp()
+        target = self._target_q(batch, temperature, generator)
+
+        self._gradients.zero_()
+        q = q_values(batch.observations, batch.actions, self._critic.weights)
+        critic_loss = (q - target).square().mean(dim=1).sum()
+
+        mean, log_std = policy(batch.observations, self._actor.weights)
+        actions, log_prob = sample(mean, log_std, generator)
+        action_value = q_values(batch.observations, actions, self._critic.frozen()).amin(dim=0)
+        actor_loss = (temperature * log_prob - action_value).mean()
+
+        entropy = -log_prob.detach().mean()
+        log_temperature = self._temperature.weights[0]
+        temperature_loss = (log_temperature * (entropy - self._target_entropy)).sum()
+
+        torch.autograd.backward(critic_loss + actor_loss + temperature_loss)
+        self._gradients[-1] = self._vote
+        self._sync.average(self._gradients)
+        self.stop_voted = bool(self._gradients[-1] > 0.0)
+        self._optimizer.step()
+        self._target_values.lerp_(self._critic.values, self._options.tau)
+        return torch.stack(
+            [
+                critic_loss.detach(),
+                actor_loss.detach(),
+                temperature_loss.detach(),
+                entropy,
+                log_std.detach().exp().mean(),
+                target.max(),
+                target.min(),
+                torch.linalg.vector_norm(self._actor.gradients),
+                torch.linalg.vector_norm(self._critic.gradients),
+            ]
+        )
+
+    def state(self) -> dict[str, Tensor]:
+        """What a checkpoint holds."""
+        return {
+            "actor": self._actor.values,
+            "critic": self._critic.values,
+            "target": self._target_values,
+            "log_temperature": self._temperature.values,
+        }
+
+    @torch.no_grad()
+    def _target_q(
+        self, batch: Batch, temperature: Tensor, generator: torch.Generator
+    ) -> Tensor:
+        mean, log_std = policy(batch.next_observations, self._actor.frozen())
+        actions, log_prob = sample(mean, log_std, generator)
+        q = q_values(batch.next_observations, actions, self._target).amin(dim=0)
+        value = q - temperature * log_prob
+        return batch.rewards + self._options.gamma * (1.0 - batch.terminated) * value
+
+
+def _flat_parameter(part: FlatWeights) -> torch.nn.Parameter:
+    parameter = torch.nn.Parameter(part.values)
+    parameter.grad = part.gradients
+    return parameter
