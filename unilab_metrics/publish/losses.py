@@ -1,0 +1,78 @@
+"""Counting what could not be logged, by reason, from any thread and from signal handlers."""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+
+FORKED = "forked"
+"""Calls in a child that inherited a publisher and did not connect()."""
+CLOSED = "closed"
+"""Calls after close()."""
+UNAVAILABLE = "spool_unavailable"
+"""Calls of a publisher whose spool could not be made."""
+SPOOL_FULL = "spool_full"
+"""Records that the file system had no room for."""
+SPOOL_QUOTA = "spool_quota"
+"""Records beyond the quota of the spool: nobody has collected it for long."""
+SPOOL_ERROR = "spool_error"
+"""Records that the file system refused for another reason."""
+OVERSIZE = "oversize"
+"""Records beyond 256 KiB."""
+BAD_VALUE = "bad_value"
+"""Values that are no number."""
+BAD_TAG = "bad_tag"
+"""Tags that are no usable name."""
+BAD_STEP = "bad_step"
+"""Calls, or counters of environment steps, whose step is no integral number."""
+BAD_CALL = "bad_call"
+"""Calls with arguments that make no sense."""
+TOO_MANY_TAGS = "too_many_tags"
+"""Tags beyond the number of names that one source may announce."""
+INTERNAL_ERROR = "internal_error"
+"""Calls during which our own code raised; see ``Publisher.errors``."""
+
+_MAX_ERRORS = 16
+
+
+class Losses:
+    """Counts by reason since the process started, and the newest texts of errors.
+
+    No call waits: a thread that finds the counters busy leaves its count in a queue, which
+    whoever comes next folds in. That also makes it safe inside a signal handler.
+    """
+
+    def __init__(self) -> None:
+        self._counts: dict[str, int] = {}
+        self._waiting: deque[tuple[str, int]] = deque()
+        self._lock = threading.Lock()
+        self.errors: deque[str] = deque(maxlen=_MAX_ERRORS)
+
+    def count(self, reason: str, times: int = 1) -> None:
+        """Something was lost for ``reason``, ``times`` times."""
+        self._waiting.append((reason, times))
+        self._fold()
+
+    def internal_error(self, error: BaseException) -> None:
+        """Our own code raised: count it and keep its text."""
+        self.errors.append(f"{type(error).__name__}: {error}")
+        self.count(INTERNAL_ERROR)
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """A copy; empty while nothing was lost."""
+        self._fold()
+        return dict(self._counts)
+
+    def after_fork_in_child(self) -> None:
+        """Another thread of the parent may have held the lock."""
+        self._lock = threading.Lock()
+
+    def _fold(self) -> None:
+        while self._waiting and self._lock.acquire(blocking=False):
+            try:
+                while self._waiting:
+                    reason, times = self._waiting.popleft()
+                    self._counts[reason] = self._counts.get(reason, 0) + times
+            finally:
+                self._lock.release()

@@ -1,0 +1,105 @@
+"""One segment of one's own spool, and where each of its records ends."""
+
+from __future__ import annotations
+
+import errno
+import os
+from array import array
+from bisect import bisect_right
+from contextlib import suppress
+from pathlib import Path
+
+from unilab_metrics.errors import StorageFullError
+from unilab_metrics.storage.segments import read_at
+
+_FULL = frozenset({errno.ENOSPC, errno.EFBIG, errno.EDQUOT})
+
+
+class SpoolSegment:
+    """Written under the spool's lock; read by the shipper's thread, which sees a record once
+    its end is in ``ends``. The preamble repeats identity and layouts with sequence 0.
+
+    One descriptor for both, so that the segment stays readable if its file is deleted.
+    """
+
+    def __init__(self, path: Path, first: int, preamble: bytes) -> None:
+        """A new file, mode 0600. Raises ``OSError`` and ``StorageFullError``, leaving none."""
+        flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
+        self.path = path
+        self.first = first
+        self.ends: array[int] = array("Q")
+        self.stamps: array[int] = array("q")
+        self._preamble_bytes = 0
+        self._fd = os.open(path, flags, 0o600)
+        try:
+            self._write(preamble)
+        except BaseException:
+            self.delete()
+            raise
+        self._preamble_bytes = len(preamble)
+
+    @property
+    def last(self) -> int:
+        """The highest sequence here; ``first - 1`` while there is none."""
+        return self.first + len(self.ends) - 1
+
+    @property
+    def size_bytes(self) -> int:
+        """Bytes up to the last record that counts."""
+        return self.ends[-1] if self.ends else self._preamble_bytes
+
+    def append(self, record: bytes, mono_ns: int) -> None:
+        """Write one record and count it, or raise ``StorageFullError`` or ``OSError``.
+
+        What an exception left in the file is not counted: see :meth:`discard_uncounted`.
+        """
+        end = self.size_bytes + len(record)
+        self._write(record)
+        self.stamps.append(mono_ns)
+        self.ends.append(end)
+
+    def _write(self, data: bytes) -> None:
+        try:
+            written = os.write(self._fd, data)
+        except OSError as error:
+            if error.errno in _FULL:
+                raise StorageFullError(self.path, len(data), error.errno or 0) from error
+            raise
+        if written != len(data):
+            self.discard_uncounted()
+            raise StorageFullError(self.path, len(data))
+
+    def discard_uncounted(self) -> None:
+        """Cut what an interrupted append left behind. Raises ``OSError``."""
+        del self.stamps[len(self.ends) :]
+        if os.fstat(self._fd).st_size != self.size_bytes:
+            os.ftruncate(self._fd, self.size_bytes)
+
+    def range_after(self, after: int, upto: int, max_bytes: int) -> tuple[int, int, int]:
+        """(start, end, last sequence) of the bytes with ``after + 1`` to at most ``upto``: at
+        least one record, and no more than ``max_bytes`` otherwise."""
+        ends = self.ends
+        index = after + 1 - self.first
+        start = ends[index - 1] if index else 0
+        beyond = min(upto, self.last) - self.first + 1
+        stop = max(bisect_right(ends, start + max_bytes, index, beyond), index + 1)
+        return start, ends[stop - 1], self.first + stop - 1
+
+    def read(self, start: int, end: int) -> bytes:
+        """Bytes of the file; shorter where it cannot be read."""
+        try:
+            return read_at(self._fd, start, end - start)
+        except OSError:
+            return b""
+
+    def close(self) -> None:
+        """Close the descriptor; a second call does nothing."""
+        if self._fd >= 0:
+            fd, self._fd = self._fd, -1
+            os.close(fd)
+
+    def delete(self) -> None:
+        """Close and remove the file."""
+        self.close()
+        with suppress(OSError):
+            self.path.unlink()

@@ -1,0 +1,144 @@
+"""Reading a spool, one's own or a dead process's: records in sequence, holes named.
+
+A spool is a directory of segments ``spool-000001-<n>``. Each begins with the source's
+identity and, from the second on, repeats its layouts and tag names with sequence 0, so that a
+segment can be read alone. Every other record has the next sequence, from 1 on. What cannot
+be read is passed over with a ``Gap`` record whose own sequence is the last one it stands for.
+
+Here and not in ``publish``, because the aggregator adopts the spools of dead processes.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+from unilab_metrics.storage.records import Record, Scan, encode_record, scan
+from unilab_metrics.storage.segments import list_segments, open_segment, read_at
+from unilab_schema.codec import (
+    MAX_FRAME_BYTES,
+    FrameDecodeError,
+    RecordKind,
+    decode_payload,
+    encode_payload,
+)
+from unilab_schema.frames import Gap
+from unilab_schema.identity import Identity
+
+SPOOL_PREFIX = "spool"
+SPOOL_EPOCH = 1
+"""A spool belongs to one incarnation, so its segments never change their epoch."""
+LEASE_NAME = "lease"
+"""The file in the spool directory that its process holds."""
+SOURCE_KINDS = frozenset(kind for kind in RecordKind if kind < RecordKind.UPDATE_LAYOUT)
+
+
+class SpoolBatch(NamedTuple):
+    """Records back to back, as a ``Batch`` carries them, up to the sequence ``last``."""
+
+    records: bytes
+    last: int
+
+
+class SpoolReader:
+    """The segments of one spool as they lie there when asked. Writes nothing.
+
+    ``identity`` is ``None`` for a directory without a readable segment. Raises ``OSError``
+    for files that cannot be read, except those that vanish meanwhile.
+    """
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        self.identity = self._identity()
+
+    def batches(self, after: int = 0, max_bytes: int = MAX_FRAME_BYTES) -> Iterator[SpoolBatch]:
+        """The records beyond sequence ``after``, in batches of about ``max_bytes``.
+
+        A torn tail is no record; damage with records behind it, and missing segments, are
+        covered by gaps, so the sequences of all batches together have no hole.
+        """
+        last = after
+        for path in list_segments(self.directory, SPOOL_PREFIX):
+            data = _read(path)
+            taken: list[bytes] = []
+            size = 0
+            for piece, sequence in _pieces(data, scan(data, kinds=SOURCE_KINDS), last):
+                taken.append(piece)
+                size += len(piece)
+                last = sequence
+                if size >= max_bytes:
+                    yield SpoolBatch(b"".join(taken), last)
+                    taken, size = [], 0
+            if taken:
+                yield SpoolBatch(b"".join(taken), last)
+
+    def last(self) -> int:
+        """The highest sequence that lies there; 0 for an empty spool."""
+        for path in reversed(list_segments(self.directory, SPOOL_PREFIX)):
+            data = _read(path)
+            found = max((r.sequence for r in scan(data, kinds=SOURCE_KINDS).records), default=0)
+            if found:
+                return found
+        return 0
+
+    def _identity(self) -> Identity | None:
+        for path in list_segments(self.directory, SPOOL_PREFIX):
+            data = _read(path)
+            for record in scan(data, kinds=SOURCE_KINDS).records:
+                if record.kind == RecordKind.IDENTITY:
+                    try:
+                        return decode_payload(record.kind, record.payload)
+                    except FrameDecodeError:
+                        continue
+        return None
+
+
+def pass_over_damage(data: bytes, after: int, last: int) -> bytes:
+    """The good records of ``data`` beyond ``after``, with gaps for the rest up to ``last``."""
+    pieces: list[bytes] = []
+    reached = after
+    for piece, sequence in _pieces(data, scan(data, kinds=SOURCE_KINDS), after):
+        pieces.append(piece)
+        reached = sequence
+    if reached < last:
+        pieces.append(_gap(reached + 1, last))
+    return b"".join(pieces)
+
+
+def _pieces(data: bytes, found: Scan, after: int) -> Iterator[tuple[bytes, int]]:
+    """Bytes to send and the sequence reached with them."""
+    announced: list[Record] = []
+    reached = after
+    for record in found.records:
+        if record.sequence == 0:
+            if record.kind != RecordKind.IDENTITY:
+                announced.append(record)
+            continue
+        if record.sequence <= reached:
+            continue
+        # Announcements are worth their bytes only before a record that may need them.
+        pieces = [data[a.start : a.end] for a in announced]
+        announced.clear()
+        if record.sequence > reached + 1:
+            pieces.append(_gap(reached + 1, record.sequence - 1))
+        pieces.append(data[record.start : record.end])
+        reached = record.sequence
+        yield b"".join(pieces), reached
+
+
+def _gap(first: int, last: int) -> bytes:
+    payload = encode_payload(Gap(first, last, "not readable in the spool"))
+    return encode_record(RecordKind.GAP, last, payload)
+
+
+def _read(path: Path) -> bytes:
+    try:
+        fd = open_segment(path)
+    except FileNotFoundError:
+        return b""
+    try:
+        return read_at(fd, 0, os.fstat(fd).st_size)
+    finally:
+        os.close(fd)
