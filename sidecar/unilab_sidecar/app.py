@@ -1,0 +1,115 @@
+"""The Textual app: a feed thread, a series, and a sheet painted at a fixed 2 Hz."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import signal
+import threading
+import time
+from pathlib import Path
+from typing import ClassVar
+
+from textual.app import App, ComposeResult
+from textual.binding import Binding, BindingType
+from textual.content import Content
+
+from unilab_sidecar.batch import Failure
+from unilab_sidecar.feed import Feed
+from unilab_sidecar.layout import layout
+from unilab_sidecar.picture import Picture
+from unilab_sidecar.series import Series
+from unilab_sidecar.widgets.sheet import Sheet
+
+REPAINT_S = 0.5
+LINGER_S = 3.0
+"""How long the last picture stays when the app closes with the run."""
+
+
+class SidecarApp(App[Failure | None]):
+    """Shows a run until it is closed. Reads only: nothing here can reach the training.
+
+    The result is the feed's failure if that is why the app closed, else ``None``.
+    """
+
+    CSS_PATH = Path(__file__).parent / "sidecar.tcss"
+    ENABLE_COMMAND_PALETTE = False
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("q", "quit", "close"),
+        Binding("ctrl+c", "quit", "close", priority=True, show=False),
+    ]
+
+    def __init__(self, feed: Feed, *, exit_with_run: bool = False) -> None:
+        """``exit_with_run``: close a few seconds after the run has ended."""
+        super().__init__()
+        self.theme = "tokyo-night"
+        self._feed = feed
+        self._exit_with_run = exit_with_run
+        self._series = Series()
+        self._picture = Picture()
+        self._sheet = Sheet()
+        self._ended_s: float | None = None
+        self._thread = threading.Thread(target=feed.run, name="sidecar-feed", daemon=True)
+
+    def compose(self) -> ComposeResult:
+        """One sheet fills the screen."""
+        yield self._sheet
+
+    def on_mount(self) -> None:
+        """Starts the feed and the clock."""
+        self._take_signals()
+        self._sheet.focus()
+        self._thread.start()
+        self.set_interval(REPAINT_S, self.tick)
+        self._paint()
+
+    def on_unmount(self) -> None:
+        """Ends the feed; its thread is gone before the app returns."""
+        self._feed.stop()
+        if self._thread.is_alive():
+            self._thread.join(timeout=2.0)
+
+    def on_resize(self) -> None:
+        """Lays out again at once, not at the next tick."""
+        self._paint()
+
+    def tick(self) -> None:
+        """Takes what has come since the last tick and repaints what it changed."""
+        batches = self._feed.take()
+        for batch in batches:
+            if batch.failure is not None:
+                self.exit(batch.failure, return_code=batch.failure.exit_code)
+                return
+            self._series.add(batch)
+        if batches:
+            self._picture = self._series.picture()
+            self._paint()
+        self._close_with_run()
+
+    def _paint(self) -> None:
+        screen = layout(self._picture, self.size.width)
+        sheet = self._sheet
+        sheet.border_title = Content(screen.title)
+        sheet.border_subtitle = Content(screen.hint)
+        lost = any(source.state == "lost" for source in self._picture.sources)
+        sheet.set_class(self._picture.ended == "completed", "-ended")
+        sheet.set_class(lost and self._picture.ended is None, "-trouble")
+        sheet.show(screen.lines)
+
+    def _close_with_run(self) -> None:
+        if not self._exit_with_run:
+            return
+        if self._picture.ended is None:
+            self._ended_s = None
+        elif self._ended_s is None:
+            self._ended_s = time.monotonic()
+        elif time.monotonic() - self._ended_s >= LINGER_S:
+            self.exit(None)
+
+    def _take_signals(self) -> None:
+        # Without a handler SIGTERM would leave the alternate screen and raw mode behind.
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGHUP):
+            # Only the main thread can; in a test the app may run in another.
+            with contextlib.suppress(ValueError, RuntimeError, NotImplementedError):
+                loop.add_signal_handler(number, self.exit, None, 128 + number)

@@ -1,0 +1,36 @@
+"""What the feed hands to the series: immutable, bounded, free of sockets. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from unilab_schema.control import Head, Snapshot
+
+if TYPE_CHECKING:
+    from unilab_metrics.subscribe.history import HistoryRecord
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """Why the feed cannot go on, and the exit code that says so."""
+
+    text: str
+    exit_code: int
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """New history entries in order, and what is known about the run besides.
+
+    ``head``: the newest announcement, ``None`` before the first. ``snapshot``: newest values
+    of all tags, once after joining. ``head_age_s``: seconds since ``head`` came. ``failure``:
+    nothing follows.
+    """
+
+    records: tuple[HistoryRecord, ...] = ()
+    head: Head | None = None
+    snapshot: Snapshot | None = None
+    connected: bool = False
+    head_age_s: float = 0.0
+    failure: Failure | None = None

@@ -1,0 +1,138 @@
+"""The one thread that owns the subscriber. It drains it and hands over immutable batches.
+
+Bounded from end to end: the box holds a few batches, and while it is full the feed does not
+poll, so that a stopped terminal costs the aggregator and this process nothing. What was
+missed is fetched from the history afterwards, by the subscriber's own cursor.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import queue
+import threading
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Protocol
+
+from unilab_metrics.errors import UnilabMetricsError
+from unilab_schema.control import Head, Snapshot
+from unilab_sidecar.batch import Batch, Failure
+
+if TYPE_CHECKING:
+    from unilab_metrics.subscribe.history import HistoryRecord
+
+POLL_MS = 100
+SIGN_OF_LIFE_S = 0.25
+BOX_BATCHES = 16
+WAIT_FOR_BUS_S = 0.5
+
+
+class UpdateSource(Protocol):
+    """What the feed needs of ``unilab_metrics.subscribe.Subscriber``."""
+
+    @property
+    def head(self) -> Head | None:
+        """The newest announcement."""
+        ...
+
+    @property
+    def connected(self) -> bool:
+        """Whether the aggregator answers."""
+        ...
+
+    def poll(self, timeout_ms: int) -> list[HistoryRecord]:
+        """New entries in order, after at most ``timeout_ms``."""
+        ...
+
+    def snapshot(self) -> Snapshot | None:
+        """Newest values of all tags as of joining, ``None`` while they are not there."""
+        ...
+
+    def close(self) -> None:
+        """Ends the connection."""
+        ...
+
+
+class Feed:
+    """Runs :meth:`run` in a thread; any other thread takes batches with :meth:`take`."""
+
+    def __init__(self, open_source: Callable[[], UpdateSource], *, wait_for_bus: bool) -> None:
+        """``open_source`` attaches to the run, in the feed's thread. ``wait_for_bus``: the run
+        is about to start, so try again until its bus is there."""
+        self._open_source = open_source
+        self._wait_for_bus = wait_for_bus
+        self._box: queue.Queue[Batch] = queue.Queue(BOX_BATCHES)
+        self._stopped = threading.Event()
+
+    def stop(self) -> None:
+        """Makes :meth:`run` return within a poll; any thread."""
+        self._stopped.set()
+
+    def take(self) -> list[Batch]:
+        """The batches that have come, without waiting."""
+        batches: list[Batch] = []
+        with contextlib.suppress(queue.Empty):
+            while len(batches) < BOX_BATCHES:
+                batches.append(self._box.get_nowait())
+        return batches
+
+    def wait(self, timeout_s: float) -> list[Batch]:
+        """The batches that have come, after at most ``timeout_s`` at least one if there is any."""
+        with contextlib.suppress(queue.Empty):
+            return [self._box.get(timeout=timeout_s), *self.take()]
+        return []
+
+    def run(self) -> None:
+        """Attaches and drains until :meth:`stop`. Errors end as the last batch's ``failure``."""
+        try:
+            source = self._attach()
+            if source is None:
+                return
+            try:
+                self._drain(source)
+            finally:
+                source.close()
+        except UnilabMetricsError as error:
+            self._put(Batch(failure=Failure(str(error), error.exit_code)))
+        except Exception as error:  # noqa: BLE001 - a dead thread would look like a stalled run
+            text = f"{type(error).__name__}: {error}"
+            self._put(Batch(failure=Failure(text, 1)))
+
+    def _attach(self) -> UpdateSource | None:
+        while not self._stopped.is_set():
+            try:
+                return self._open_source()
+            except UnilabMetricsError:
+                if not self._wait_for_bus:
+                    raise
+            self._stopped.wait(WAIT_FOR_BUS_S)
+        return None
+
+    def _drain(self, source: UpdateSource) -> None:
+        joined = False
+        handed_over_s = head_at_s = 0.0
+        head: Head | None = None
+        while not self._stopped.is_set():
+            records = source.poll(POLL_MS)
+            snapshot = None if joined else source.snapshot()
+            joined = joined or snapshot is not None
+            now_s = time.monotonic()
+            if source.head is not head:
+                head, head_at_s = source.head, now_s
+            if records or snapshot is not None or now_s - handed_over_s >= SIGN_OF_LIFE_S:
+                handed_over_s = now_s
+                self._put(
+                    Batch(
+                        records=tuple(records),
+                        head=head,
+                        snapshot=snapshot,
+                        connected=source.connected,
+                        head_age_s=now_s - head_at_s if head is not None else 0.0,
+                    )
+                )
+
+    def _put(self, batch: Batch) -> None:
+        while not self._stopped.is_set():
+            with contextlib.suppress(queue.Full):
+                self._box.put(batch, timeout=POLL_MS / 1000)
+                return

@@ -1,0 +1,77 @@
+"""Which group of the overview a tag belongs to. Pure.
+
+Losses and policy state first, training diagnostics, replay ingress; reward terms with the
+rewards. What timelines, header and system show is no metric row; other canonical tags of
+speed are for the backends only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Literal, NamedTuple
+
+from unilab_schema.metrics import CANONICAL, TERMINAL_ONLY, MetricTable
+
+Group = Literal["losses", "diagnostics", "ingress", "terms", "others"]
+
+MEAN_REWARD = "Train/mean_reward"
+EPISODE_LENGTH = "Train/mean_episode_length"
+STEPS_PER_S = "Perf/total_fps"
+ROWS_PER_S = "Terminal/replay_rows_per_s"
+TIMEOUT_RATE = "Episode/timeout_rate"
+BUFFER_SIZE = "Terminal/buffer_size"
+BUFFER_CAPACITY = "Terminal/buffer_capacity"
+ENVIRONMENTS = "Terminal/num_envs"
+BATCH_PER_RANK = "Terminal/batch_per_rank"
+MPS = "Terminal/mps"
+
+_ELSEWHERE = frozenset({"Train/iteration", MEAN_REWARD, EPISODE_LENGTH, TIMEOUT_RATE})
+_CANONICAL_ORDER = {tag: position for position, tag in enumerate(CANONICAL)}
+_TABLE = MetricTable()
+_SHORTER = {"Policy/temperature": "Policy Temp"}
+"""Labels that would cost the losses their second column at 96 cells."""
+
+
+class Label(NamedTuple):
+    """A tag, its short name and its unit."""
+
+    tag: str
+    label: str
+    unit: str
+
+
+def grouped(tags: Iterable[str]) -> dict[Group, list[Label]]:
+    """Tags by group: canonical ones in the order of the table, then the rest by name."""
+    groups: dict[Group, list[Label]] = {
+        "losses": [],
+        "diagnostics": [],
+        "ingress": [],
+        "terms": [],
+        "others": [],
+    }
+    for tag in sorted(tags, key=_order):
+        group = _group(tag)
+        if group is not None:
+            spec = _TABLE.spec(tag)
+            # A name that nobody declared says where it belongs only when it is whole.
+            label = tag if group == "others" else _SHORTER.get(tag) or _TABLE.label(tag)
+            groups[group].append(Label(tag, label, spec.unit if spec else ""))
+    return groups
+
+
+def _order(tag: str) -> tuple[int, str]:
+    return _CANONICAL_ORDER.get(tag, len(_CANONICAL_ORDER)), tag
+
+
+def _group(tag: str) -> Group | None:
+    if tag in _ELSEWHERE or tag in TERMINAL_ONLY:
+        return None
+    if tag.startswith("reward/"):
+        return "terms"
+    if tag.startswith(("Loss/", "Policy/")):
+        return "losses"
+    if tag not in CANONICAL:
+        return "others"
+    if tag.startswith("Train/replay_ingress_"):
+        return "ingress"
+    return "diagnostics" if tag.startswith("Train/") else None

@@ -1,0 +1,118 @@
+"""The bus itself: sources, writers, journal, the last events. Pure."""
+
+from __future__ import annotations
+
+from unilab_schema.control import BackendStatus, SourceStatus
+from unilab_schema.identity import LEARNER, SourceKey
+from unilab_sidecar import formatting
+from unilab_sidecar.panels.parts import heading
+from unilab_sidecar.picture import Picture
+from unilab_sidecar.text import Block, Line, Segment, Style, clean, clip, left, line, right
+
+_STATES: dict[str, tuple[str, Style]] = {
+    "live": ("●", "good"),
+    "silent": ("○", "warn"),
+    "finished": ("✓", "dim"),
+    "lost": ("✗", "bad"),
+}
+_WRITER_STATES: dict[str, Style] = {"running": "good", "finished": "dim", "failed": "bad"}
+_URGENCY = {"lost": 0, "silent": 1}
+_MAX_SOURCES = 16
+_MAX_NOTES = 5
+_SKEW_S = 1.0
+_TABLE_CELLS = 66
+
+
+def sources(picture: Picture, width: int) -> Block:
+    """One line per process; the ones in trouble come first and are never left out silently."""
+    if not picture.sources:
+        return []
+    ordered = sorted(picture.sources, key=_order)
+    with_host = width >= _TABLE_CELLS + 8
+    rows = [clip(_source(source, with_host=with_host), width) for source in ordered[:_MAX_SOURCES]]
+    if len(ordered) > _MAX_SOURCES:
+        rows.append(line(Segment(f"and {len(ordered) - _MAX_SOURCES:,} more", "dim")))
+    titles = (
+        f"  {left('state', 9)}{left('role', 12)}{right('rank', 5)}{right('pid', 9)}"
+        f"{right('age', 8)}{right('frame', 8)}{right('drops', 7)}{right('lost', 6)}"
+    ) + ("  host" if with_host else "")
+    return [heading("Sources", width), clip(line(Segment(titles, "dim")), width), *rows]
+
+
+def writers(picture: Picture, width: int) -> Block:
+    """Each backend's position, and the journal's."""
+    journal = picture.journal
+    if journal.update == 0 and not picture.backends:
+        return []
+    rows = [clip(_backend(backend, journal.update), width) for backend in picture.backends]
+    behind = journal.update - journal.durable
+    books = [
+        Segment(left("journal", 13), "label"),
+        Segment(f"update {journal.update:,}", "value"),
+        Segment(f"  {behind:,} not on disk yet" if behind > 0 else "  all on disk", "dim"),
+    ]
+    if journal.late_values:
+        books.append(Segment(f"  {journal.late_values:,} late", "warn"))
+    if journal.quarantined:
+        books.append(Segment(f"  ! {journal.quarantined:,} quarantined", "bad"))
+    return [heading("Writers", width), *rows, clip(line(*books), width)]
+
+
+def events(picture: Picture, width: int) -> Block:
+    """The last events, newest first, if the header has not shown them all."""
+    if len(picture.notes) < 2:
+        return []
+    rows: Block = []
+    for note in reversed(picture.notes[-_MAX_NOTES:]):
+        style: Style = "warn" if note.kind == "warning" else "plain"
+        iteration = f"iter {note.iteration}" if note.iteration is not None else ""
+        rows.append(
+            clip(
+                line(
+                    Segment(right(formatting.age(note.age_s), 7) + " ago  ", "dim"),
+                    Segment(left(clean(note.kind).replace("_", " "), 18), "label"),
+                    Segment(clean(note.text), style),
+                    Segment(f"  {iteration}" if iteration else "", "dim"),
+                ),
+                width,
+            )
+        )
+    return [heading("Events", width), *rows]
+
+
+def _order(source: SourceStatus) -> tuple[int, int, bool, SourceKey]:
+    return _URGENCY.get(source.state, 2), source.key.rank, source.key.role != LEARNER, source.key
+
+
+def _source(source: SourceStatus, *, with_host: bool) -> Line:
+    mark, style = _STATES.get(source.state, ("?", "warn"))
+    key = source.key
+    role = clean(key.role) + (f".{key.instance}" if key.instance else "")
+    drops = sum(source.drops.values())
+    age_style: Style = style if source.state != "live" else "plain"
+    parts = [
+        Segment(f"{mark} {left(clean(source.state), 9)}", style),
+        Segment(left(role, 12), "value"),
+        Segment(right(str(key.rank), 5), "value"),
+        Segment(right(str(source.pid), 9), "label"),
+        Segment(right(formatting.age(source.age_s), 8), age_style),
+        Segment(right(formatting.age(source.frame_age_s), 8), "plain"),
+        Segment(right(f"{drops:,}", 7), "bad" if drops else "dim"),
+        Segment(right(f"{source.lost_frames:,}", 6), "bad" if source.lost_frames else "dim"),
+        Segment(f"  {clean(source.host)}" if with_host else "", "dim"),
+    ]
+    if abs(source.clock_skew_s) >= _SKEW_S:
+        parts.append(Segment(f"  clock {source.clock_skew_s:+.0f} s", "warn"))
+    return line(*parts)
+
+
+def _backend(backend: BackendStatus, update: int) -> Line:
+    behind = max(update - backend.update, 0)
+    style = _WRITER_STATES.get(backend.state, "warn")
+    return line(
+        Segment(left(clean(backend.name), 13), "label"),
+        Segment(f"update {backend.update:,}", "value"),
+        Segment(f"  {behind:,} behind" if behind else "  up to date", "dim"),
+        Segment(f"  {clean(backend.state)}", style),
+        Segment(f"  {clean(backend.text)}" if backend.text else "", "dim"),
+    )

@@ -1,0 +1,156 @@
+"""The top of the screen: state, progress, time, throughput, health, the last event. Pure."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from unilab_sidecar import formatting
+from unilab_sidecar.charts import gauge
+from unilab_sidecar.panels.parts import reading_style, reading_text
+from unilab_sidecar.picture import Picture, Reading
+from unilab_sidecar.text import (
+    Block,
+    Line,
+    Segment,
+    Style,
+    clean,
+    clip,
+    fit,
+    line,
+    line_width,
+    width_of,
+)
+
+SILENT_AFTER_S = 3.0
+"""Without an announcement for so long (they come once a second) the viewer has lost contact."""
+_GAP = "   "
+
+
+def title(picture: Picture, width: int) -> str:
+    """Algorithm, task, ranks, iteration and the window, in at most ``width`` cells.
+
+    The task gives way first: it is the longest part and the one that people know.
+    """
+    run = picture.run
+    before = [clean(run.algorithm).upper()] if run.algorithm else []
+    after = [f"GPUs {run.world_size}"]
+    if picture.iteration is not None:
+        maximum = f"/{run.max_iterations}" if run.max_iterations is not None else ""
+        after.append(f"iter {picture.iteration}{maximum}")
+    after.append(_window(picture))
+    task = clean(run.task)
+    room = width - width_of(" · ".join([*before, "", *after]))
+    middle = [fit(task, room)] if task and room >= min(width_of(task), 6) else []
+    return fit(" · ".join([*before, *middle, *after]), width)
+
+
+def header(picture: Picture, width: int, *, short: bool) -> Block:
+    """Three lines; ``short`` uses short titles."""
+    return [
+        _progress_line(picture, width),
+        clip(_throughput_line(picture, short=short), width),
+        clip(_health_line(picture), width),
+    ]
+
+
+def _window(picture: Picture) -> str:
+    age_s = picture.age_s
+    late = f", {formatting.age(age_s)} ago" if age_s is not None and age_s > 2.0 else ""
+    return f"Avg 2s (n={picture.samples}{late})"
+
+
+def state(picture: Picture) -> Segment:
+    """One word or two about the run, with a mark that needs no colour."""
+    if picture.ended is not None:
+        style: Style = "good" if picture.ended == "completed" else "bad"
+        return Segment(f"■ run ended: {clean(picture.ended)}", style)
+    if picture.stage == "connecting":
+        return Segment("◌ connecting", "warn")
+    silent_s = picture.silent_s
+    if not picture.connected and silent_s > SILENT_AFTER_S:
+        return Segment(f"○ no contact for {formatting.age(silent_s)}", "warn")
+    if picture.stage == "waiting":
+        return Segment("◌ waiting for the first update", "accent")
+    return Segment("● training", "good")
+
+
+def _progress_line(picture: Picture, width: int) -> Line:
+    before = state(picture)
+    after: list[Segment] = []
+    fraction: float | None = None
+    maximum = picture.run.max_iterations
+    if picture.iteration is not None and maximum:
+        fraction = picture.iteration / maximum
+    elif picture.progress is not None:
+        fraction = picture.progress.fraction
+        text = clean(picture.progress.text) or "warm-up"
+        after.append(Segment(f"  {fit(text, max(width // 3, 8))}", "label"))
+    if picture.iteration is not None:
+        after += _pair("elapsed", formatting.duration(picture.elapsed_s), "  ")
+        if picture.ended is None:
+            after += _pair("ETA", formatting.duration(picture.eta_s), "  ")
+    parts = [before]
+    if fraction is not None:
+        percent = f" {formatting.percent(100 * fraction)}"
+        room = width - line_width([before, *after]) - width_of(percent) - 2
+        if room >= 4:
+            done, open_part = gauge(fraction, room)
+            parts += [Segment("  "), Segment(done, "accent"), Segment(open_part, "dim")]
+        parts.append(Segment(percent, "value"))
+    return clip([*parts, *after], width)
+
+
+def _throughput_line(picture: Picture, *, short: bool) -> Line:
+    parts: list[Segment] = []
+    for label, reading in (("Steps/s", picture.steps_per_s), ("Rows/s", picture.rows_per_s)):
+        if reading is not None:
+            shown = reading_text(reading, formatting.rate(reading.value))
+            parts += _pair(label, shown, reading=reading)
+    if (length := picture.episode_length) is not None:
+        shown = reading_text(length, formatting.fixed(length.value, 1))
+        parts += _pair("Ep Len" if short else "Episode Length", shown, reading=length)
+    if picture.env_steps is not None:
+        parts += _pair("Env Steps", formatting.whole(picture.env_steps))
+    if picture.attempt > 1:
+        parts += _pair("attempt", str(picture.attempt))
+    return line(*parts[1:])
+
+
+def _health_line(picture: Picture) -> Line:
+    parts: list[Segment] = []
+    counts = Counter(source.state for source in picture.sources)
+    marks: tuple[tuple[str, str, Style], ...] = (
+        ("live", "●", "good"),
+        ("silent", "○", "warn"),
+        ("lost", "✗", "bad"),
+        ("finished", "✓", "dim"),
+    )
+    for name, mark, style in marks:
+        if counts[name]:
+            parts.append(Segment(f"{mark} {counts[name]} {name}  ", style))
+    if picture.sources:
+        dropped = sum(sum(s.drops.values()) + s.lost_frames for s in picture.sources)
+        parts.append(Segment(f"dropped {dropped:,}  ", "bad" if dropped else "dim"))
+    if picture.ranks_reported < picture.ranks_expected:
+        missing = ", ".join(map(str, picture.missing_ranks[:8])) or "?"
+        parts.append(
+            Segment(
+                f"! {picture.ranks_reported} of {picture.ranks_expected} ranks reported, "
+                f"missing {missing}  ",
+                "bad",
+            )
+        )
+    if picture.notes:
+        note = picture.notes[-1]
+        style: Style = "warn" if note.kind == "warning" else "plain"
+        parts.append(Segment(clean(note.text), style))
+        if note.age_s is not None and picture.ended is None:
+            parts.append(Segment(f" ({formatting.age(note.age_s)} ago)", "dim"))
+    return line(*parts)
+
+
+def _pair(
+    label: str, shown: str, gap: str = _GAP, *, reading: Reading | None = None
+) -> list[Segment]:
+    style: Style = reading_style(reading) if reading is not None else "value"
+    return [Segment(gap), Segment(f"{label} ", "label"), Segment(shown, style)]

@@ -1,0 +1,52 @@
+"""Losses and policy state, training diagnostics, replay ingress, everything else. Pure."""
+
+from __future__ import annotations
+
+from unilab_sidecar.panels.parts import grid, heading, metric_cell, subheading
+from unilab_sidecar.picture import Metric, Picture
+from unilab_sidecar.text import Block, Segment, line
+
+_MAX_OTHERS = 24
+
+
+def losses(picture: Picture, width: int) -> Block:
+    """Losses and policy state with their short labels."""
+    rows = grid([metric_cell(metric) for metric in picture.losses], width)
+    return [heading("Losses and policy", width), *rows] if rows else []
+
+
+def diagnostics(picture: Picture, width: int) -> Block:
+    """Training diagnostics and ingress gauges, indented; never among the losses."""
+    groups = [
+        (title, [metric_cell(metric) for metric in metrics])
+        for title, metrics in (("Training", picture.diagnostics), ("Ingress", picture.ingress))
+    ]
+    everything = [cell for _, cells in groups for cell in cells]
+    rows: Block = []
+    for title, cells in groups:
+        if cells:
+            rows += [subheading(title), *grid(cells, width, indent=2, like=everything)]
+    return rows
+
+
+def metrics(picture: Picture, width: int) -> Block:
+    """The whole panel, for screens that have it beside the rewards."""
+    rows = losses(picture, width)
+    more = diagnostics(picture, width)
+    if more and not rows:
+        rows = [heading("Metrics", width)]
+    return rows + more
+
+
+def others(picture: Picture, width: int) -> Block:
+    """Tags outside the table, by their whole names."""
+    return _limited("Other metrics", picture.others, width)
+
+
+def _limited(title: str, shown: tuple[Metric, ...], width: int) -> Block:
+    if not shown:
+        return []
+    rows = grid([metric_cell(metric) for metric in shown[:_MAX_OTHERS]], width)
+    if len(shown) > _MAX_OTHERS:
+        rows.append(line(Segment(f"and {len(shown) - _MAX_OTHERS:,} more", "dim")))
+    return [heading(title, width), *rows]

@@ -1,0 +1,209 @@
+"""Batches in, a picture out: everything that the screen computes from updates. Pure.
+
+No clock is read here: ages come from the aggregator's clock in the announcements plus the
+feed's ``head_age_s``.
+"""
+
+from __future__ import annotations
+
+import math
+
+from unilab_schema.control import Head
+from unilab_schema.identity import RunInfo
+from unilab_schema.timing import collector_timeline, family_of
+from unilab_schema.updates import (
+    AttemptOpened,
+    EventUpdate,
+    RunEnded,
+    Supplement,
+    Update,
+)
+from unilab_sidecar import grouping
+from unilab_sidecar.batch import Batch
+from unilab_sidecar.grouping import Group, grouped
+from unilab_sidecar.newest import NewestValues
+from unilab_sidecar.notes import Notes
+from unilab_sidecar.picture import Journal, Metric, Picture, Reading, Rewards, Stage
+from unilab_sidecar.rewards import RewardCourse
+from unilab_sidecar.window import Values, Window
+
+_SYSTEM = (
+    grouping.BUFFER_SIZE,
+    grouping.BUFFER_CAPACITY,
+    grouping.TIMEOUT_RATE,
+    grouping.ENVIRONMENTS,
+    grouping.BATCH_PER_RANK,
+    grouping.MPS,
+)
+
+
+class Series:
+    """What one viewer knows about a run. One owner, no locks; memory is bounded by the number
+    of tags, two seconds of updates, 200 reward reports and 50 events."""
+
+    def __init__(self) -> None:
+        self._window = Window()
+        self._newest = NewestValues()
+        self._rewards = RewardCourse()
+        self._notes = Notes()
+        self._groups: tuple[frozenset[str], dict[Group, list[grouping.Label]]] | None = None
+        self._last: Update | None = None
+        self._head: Head | None = None
+        self._connected = False
+        self._head_age_s = 0.0
+        self._run = RunInfo()
+        self._attempt = 0
+        self._ended: str | None = None
+
+    def add(self, batch: Batch) -> None:
+        """Takes the next batch of the feed."""
+        if batch.head is not None:
+            self._head = batch.head
+        self._connected = batch.connected
+        self._head_age_s = batch.head_age_s
+        if batch.snapshot is not None:
+            self._newest.add_snapshot(batch.snapshot)
+        for record in batch.records:
+            entry = record.entry
+            if isinstance(entry, Update):
+                self._add_update(record.sequence, entry, record.tags, record.values())
+            elif isinstance(entry, Supplement):
+                values = record.values()
+                self._window.supplement(entry.attempt, entry.iteration, record.tags, values)
+                self._newest.add(record.sequence, entry.sealed_mono_ns, record.tags, values)
+                self._add_reward(record.tags, values)
+            elif isinstance(entry, EventUpdate):
+                self._notes.add(entry)
+            elif isinstance(entry, AttemptOpened):
+                self._window.clear()
+                self._last, self._ended = None, None
+                self._run, self._attempt = entry.run, entry.attempt
+            elif isinstance(entry, RunEnded):
+                self._ended = entry.status
+
+    def picture(self) -> Picture:
+        """The run as of the newest batch."""
+        last, head, run = self._last, self._head, self._current_run()
+        means = self._window.means()
+        readings = self._readings(means)
+        groups = self._grouped(readings)
+        now_unix_ns = None
+        if head is not None:
+            now_unix_ns = head.unix_ns + round(self._head_age_s * 1e9)
+        return Picture(
+            stage=self._stage(),
+            run=run,
+            run_dir=head.run_dir if head else "",
+            attempt=max(self._attempt, head.attempt if head else 0),
+            ended=self._end_status(),
+            connected=self._connected,
+            silent_s=self._head_age_s,
+            iteration=last.iteration if last else None,
+            samples=len(self._window),
+            age_s=self._age_s(self._window.newest_mono_ns),
+            elapsed_s=last.elapsed_s if last else None,
+            eta_s=_eta_s(last, run) if last else None,
+            env_steps=last.env_steps if last else None,
+            ranks_reported=last.ranks_reported if last else 0,
+            ranks_expected=last.ranks_expected if last else 0,
+            missing_ranks=last.missing_ranks if last else (),
+            steps_per_s=readings.get(grouping.STEPS_PER_S),
+            rows_per_s=readings.get(grouping.ROWS_PER_S),
+            episode_length=readings.get(grouping.EPISODE_LENGTH),
+            losses=_metrics(groups["losses"], readings),
+            diagnostics=_metrics(groups["diagnostics"], readings),
+            ingress=_metrics(groups["ingress"], readings),
+            others=_metrics(groups["others"], readings),
+            rewards=Rewards(
+                mean=readings.get(grouping.MEAN_REWARD),
+                peak=self._rewards.peak,
+                trend=self._rewards.trend(),
+                history=self._rewards.history,
+                terms=_metrics(groups["terms"], readings),
+            ),
+            learner=self._window.learner_timeline(run.algorithm, means),
+            collector=collector_timeline(means, run.algorithm),
+            system=self._system(run, readings),
+            sources=head.sources if head else (),
+            backends=head.backends if head else (),
+            journal=Journal(head.update, head.durable, head.late_values, head.quarantined)
+            if head
+            else Journal(),
+            notes=self._notes.all(now_unix_ns),
+            progress=self._notes.progress,
+        )
+
+    def _add_update(
+        self, sequence: int, update: Update, tags: tuple[str, ...], values: Values
+    ) -> None:
+        if update.attempt != (self._last.attempt if self._last else update.attempt):
+            self._window.clear()
+        self._last = update
+        self._notes.started()
+        self._window.add(update.attempt, update.iteration, update.sealed_mono_ns, tags, values)
+        self._newest.add(sequence, update.sealed_mono_ns, tags, values)
+        self._add_reward(tags, values)
+
+    def _add_reward(self, tags: tuple[str, ...], values: Values) -> None:
+        if grouping.MEAN_REWARD in tags:
+            self._rewards.add(float(values[tags.index(grouping.MEAN_REWARD)]))
+
+    def _current_run(self) -> RunInfo:
+        if self._head is not None and self._head.attempt >= self._attempt:
+            return self._head.run
+        return self._run
+
+    def _stage(self) -> Stage:
+        if self._end_status() is not None:
+            return "ended"
+        if self._last is not None:
+            return "training"
+        return "waiting" if self._head is not None or self._attempt else "connecting"
+
+    def _end_status(self) -> str | None:
+        head = self._head
+        if head is not None and head.ended is not None and head.attempt >= self._attempt:
+            return head.ended
+        return self._ended
+
+    def _age_s(self, mono_ns: int | None) -> float | None:
+        head = self._head
+        if mono_ns is None or head is None or self._end_status() is not None:
+            return None
+        return max((head.mono_ns - mono_ns) / 1e9, 0.0) + self._head_age_s
+
+    def _readings(self, means: dict[str, float]) -> dict[str, Reading]:
+        readings = {tag: Reading(mean) for tag, mean in means.items()}
+        for tag, newest in self._newest.all().items():
+            if tag not in readings:
+                age_s = self._age_s(newest.mono_ns)
+                readings[tag] = Reading(newest.value, math.inf if age_s is None else age_s)
+        return readings
+
+    def _grouped(self, readings: dict[str, Reading]) -> dict[Group, list[grouping.Label]]:
+        tags = frozenset(readings)
+        if self._groups is None or self._groups[0] != tags:
+            self._groups = (tags, grouped(tags))
+        return self._groups[1]
+
+    @staticmethod
+    def _system(run: RunInfo, readings: dict[str, Reading]) -> tuple[Metric, ...]:
+        shown = {tag: readings[tag] for tag in _SYSTEM if tag in readings}
+        if family_of(run.algorithm) in ("off_policy", "appo"):
+            # Without evidence of a server, processes do not share the device through one.
+            shown.setdefault(grouping.MPS, Reading(0.0))
+        return tuple(Metric(tag, tag, reading) for tag, reading in shown.items())
+
+
+def _metrics(labels: list[grouping.Label], readings: dict[str, Reading]) -> tuple[Metric, ...]:
+    return tuple(Metric(label, tag, readings[tag], unit) for tag, label, unit in labels)
+
+
+def _eta_s(last: Update, run: RunInfo) -> float | None:
+    if run.max_iterations is None:
+        return None
+    # On-policy runs count from 0, off-policy runs from 1.
+    done = last.iteration + (1 if run.step_axis == "iteration" else 0)
+    if done <= 0:
+        return None
+    return last.elapsed_s / done * max(run.max_iterations - done, 0)

@@ -1,0 +1,1 @@
+"""Textual widgets. They draw lines that ``layout`` has made and decide nothing."""

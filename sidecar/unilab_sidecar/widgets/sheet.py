@@ -1,0 +1,79 @@
+"""A scrollable sheet of styled lines that repaints only the lines that changed."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from rich.segment import Segment as RichSegment
+from rich.style import Style as RichStyle
+from textual.binding import Binding, BindingType
+from textual.geometry import Region, Size
+from textual.scroll_view import ScrollView
+from textual.strip import Strip
+
+from unilab_sidecar.text import Block, Line, filled
+
+
+class Sheet(ScrollView, can_focus=True):
+    """Text without markup, one strip per line; styles come from the component classes."""
+
+    COMPONENT_CLASSES: ClassVar[set[str]] = {
+        "sheet--plain",
+        "sheet--dim",
+        "sheet--label",
+        "sheet--value",
+        "sheet--heading",
+        "sheet--accent",
+        "sheet--good",
+        "sheet--warn",
+        "sheet--bad",
+    }
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("j", "scroll_down", "down", show=False),
+        Binding("k", "scroll_up", "up", show=False),
+    ]
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._lines: Block = []
+        self._styles: dict[str, RichStyle] = {}
+
+    def show(self, lines: Block) -> int:
+        """Replaces the text; returns how many lines have to be painted again."""
+        old, self._lines = self._lines, lines
+        if len(lines) != len(old):
+            self.virtual_size = Size(0, len(lines))
+        changed = [
+            index
+            for index in range(max(len(lines), len(old)))
+            if _at(lines, index) != _at(old, index)
+        ]
+        top = self.scroll_offset.y
+        for index in changed:
+            self.refresh(Region(0, index - top, self.size.width, 1))
+        return len(changed)
+
+    def notify_style_update(self) -> None:
+        """A new theme: styles are looked up again when lines are drawn."""
+        self._styles.clear()
+        super().notify_style_update()
+
+    def render_line(self, y: int) -> Strip:
+        """Line ``y`` of the visible part."""
+        width = self.size.width
+        shown = _at(self._lines, y + self.scroll_offset.y)
+        segments = [
+            RichSegment(part.text, self._style(part.style)) for part in filled(shown, width)
+        ]
+        return Strip(segments, width)
+
+    def _style(self, name: str) -> RichStyle:
+        style = self._styles.get(name)
+        if style is None:
+            style = self.get_component_rich_style(f"sheet--{name}")
+            self._styles[name] = style
+        return style
+
+
+def _at(lines: Block, index: int) -> Line:
+    return lines[index] if 0 <= index < len(lines) else ()
