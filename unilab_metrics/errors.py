@@ -1,0 +1,152 @@
+"""Every error that unilab-metrics raises on purpose, and the exit codes of its commands.
+
+Errors carry their facts as attributes, so that a caller need not parse the text. None of
+them reaches a training loop: the publisher counts and names what went wrong instead.
+"""
+
+from __future__ import annotations
+
+import os
+from enum import IntEnum
+from pathlib import Path
+
+
+class ExitCode(IntEnum):
+    """Exit codes of the ``unilab-metrics`` commands and of the helper processes."""
+
+    OK = 0
+    UNEXPECTED = 1
+    USAGE = 2
+    RUN_NOT_FOUND = 3
+    NO_LIVE_RUN = 4
+    REFUSED = 5
+    DAMAGED = 6
+    VERIFICATION_FAILED = 7
+    INTERRUPTED = 130
+
+
+class UnilabMetricsError(Exception):
+    """Base of all our errors; ``exit_code`` is what a command ends with."""
+
+    exit_code: int = ExitCode.UNEXPECTED
+
+
+class StorageError(UnilabMetricsError):
+    """A file or directory of ours cannot be used. Facts: ``path``, ``reason``."""
+
+    def __init__(self, path: Path | str, reason: str) -> None:
+        super().__init__(f"{path}: {reason}")
+        self.path = Path(path)
+        self.reason = reason
+
+
+class StorageFullError(StorageError):
+    """An append did not fit (``ENOSPC``, ``EFBIG``, ``EDQUOT``, short write); the file is as
+    before. Facts: ``path``, ``wanted_bytes``, ``error_number`` (0 for a short write)."""
+
+    def __init__(self, path: Path | str, wanted_bytes: int, error_number: int = 0) -> None:
+        cause = os.strerror(error_number) if error_number else "short write"
+        super().__init__(path, f"no room for {wanted_bytes} bytes ({cause})")
+        self.wanted_bytes = wanted_bytes
+        self.error_number = error_number
+
+
+class UnsafePathError(StorageError):
+    """A path has a foreign owner, a wrong mode, is a symlink, or is no such kind of file."""
+
+    exit_code = ExitCode.REFUSED
+
+
+class DamagedFileError(StorageError):
+    """Bytes that cannot be passed over. Facts: ``path``, ``offset_bytes``, ``reason``."""
+
+    exit_code = ExitCode.DAMAGED
+
+    def __init__(self, path: Path | str, offset_bytes: int, reason: str) -> None:
+        super().__init__(path, f"byte {offset_bytes}: {reason}")
+        self.offset_bytes = offset_bytes
+
+
+class UnknownVersionError(StorageError):
+    """A file of a format that this version does not know. Facts: ``found``, ``known``."""
+
+    exit_code = ExitCode.DAMAGED
+
+    def __init__(self, path: Path | str, found: object, known: int) -> None:
+        super().__init__(path, f"format version {found}, this program knows {known}")
+        self.found = found
+        self.known = known
+
+
+class SpoolError(StorageError):
+    """The spool of a process cannot be made or read."""
+
+
+class JournalError(StorageError):
+    """The aggregator's journal cannot be made, read or continued."""
+
+
+class LeaseHeldError(UnilabMetricsError):
+    """A lease is held by a live process. Facts: ``path``, ``pid`` (``None`` if unknown)."""
+
+    exit_code = ExitCode.REFUSED
+
+    def __init__(self, path: Path | str, pid: int | None) -> None:
+        owner = f"pid {pid}" if pid else "another process"
+        super().__init__(f"{path} is held by {owner}")
+        self.path = Path(path)
+        self.pid = pid
+
+
+class EndpointError(UnilabMetricsError):
+    """An endpoint that cannot be used. Facts: ``endpoint``, ``reason``."""
+
+    exit_code = ExitCode.REFUSED
+
+    def __init__(self, endpoint: str, reason: str) -> None:
+        super().__init__(f"{endpoint} {reason}")
+        self.endpoint = endpoint
+        self.reason = reason
+
+
+class EndpointInUseError(EndpointError):
+    """Somebody listens there. Facts: ``endpoint``, ``pid`` (``None`` if unknown)."""
+
+    def __init__(self, endpoint: str, pid: int | None) -> None:
+        owner = f"pid {pid}" if pid else "another process"
+        super().__init__(endpoint, f"used by {owner}")
+        self.pid = pid
+
+
+class ConnectionFileError(StorageError):
+    """``bus.json`` is missing, unsafe, damaged or of an unknown version.
+
+    ``exit_code`` tells which: 4 missing, 5 unsafe, 6 damaged or unknown version.
+    """
+
+    def __init__(
+        self, path: Path | str, reason: str, exit_code: int = ExitCode.NO_LIVE_RUN
+    ) -> None:
+        super().__init__(path, reason)
+        self.exit_code = exit_code
+
+
+class RunNotFoundError(StorageError):
+    """A directory that holds no run of ours, or does not exist."""
+
+    exit_code = ExitCode.RUN_NOT_FOUND
+
+    def __init__(self, path: Path | str, reason: str = "holds no run") -> None:
+        super().__init__(path, reason)
+
+
+class NoLiveRunError(UnilabMetricsError):
+    """The user has no live run on this machine."""
+
+    exit_code = ExitCode.NO_LIVE_RUN
+
+
+class VerificationError(UnilabMetricsError):
+    """``verify`` found that something was lost, doubled or changed."""
+
+    exit_code = ExitCode.VERIFICATION_FAILED

@@ -1,0 +1,1 @@
+"""Files: the one record format, segments, leases, and where files may lie."""

@@ -1,0 +1,1 @@
+"""Sockets and how processes find each other."""
