@@ -1,0 +1,310 @@
+"""Where our files may lie, and whose they must be.
+
+Everything private is a directory of mode 0700 that we own, holding files of mode 0600; a
+symlink, a foreign owner or another mode is refused. Works on Linux and macOS; where the
+system cannot say something, the answer here says how it falls back.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import secrets
+import stat
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Protocol
+
+from unilab_metrics.errors import SpoolError, StorageError, UnsafePathError
+
+SPOOL_VARIABLE = "UNILAB_METRICS_SPOOL"
+RUNTIME_VARIABLE = "UNILAB_METRICS_RUNTIME"
+SHARED_MEMORY_BYTES = 64 * 1024 * 1024
+"""All our spools of a node together hold less than this in shared memory."""
+MAX_RUNTIME_PATH_BYTES = 60
+"""Leaves room for a socket's name within the 104 to 108 bytes of ``sun_path``."""
+
+_LOCAL_FILESYSTEMS = frozenset({
+    "apfs", "bcachefs", "btrfs", "ext2", "ext3", "ext4", "f2fs", "hfs", "jfs", "nilfs2",
+    "overlay", "ramfs", "reiserfs", "tmpfs", "ufs", "xfs", "zfs",
+})  # fmt: skip
+_BOOT_ID_FILE = Path("/proc/sys/kernel/random/boot_id")
+_MOUNTS_FILE = Path("/proc/self/mountinfo")
+_SHARED_MEMORY = Path("/dev/shm")  # noqa: S108 - used through a checked 0700 directory
+_TEMPORARY = (Path("/var/tmp"), Path("/tmp"))  # noqa: S108 - as above
+
+
+class SpaceStatus(Protocol):
+    """What :func:`os.statvfs` returns, as far as it is used here."""
+
+    @property
+    def f_bavail(self) -> int:
+        """Blocks free to ordinary users."""
+        ...
+
+    @property
+    def f_frsize(self) -> int:
+        """Bytes of a block."""
+        ...
+
+
+def boot_id() -> str:
+    """Names this boot of this node: equal ids mean comparable monotonic clocks.
+
+    Linux's random boot id, macOS's boot session; elsewhere the host name, which does not
+    tell two boots apart.
+    """
+    with contextlib.suppress(OSError):
+        return _BOOT_ID_FILE.read_text(encoding="ascii").strip()
+    if sys.platform == "darwin":
+        session = _darwin_boot_session()
+        if session:
+            return session
+    return f"host-{os.uname().nodename}"
+
+
+def _darwin_boot_session() -> str:
+    import ctypes
+
+    size = ctypes.c_size_t(64)
+    buffer = ctypes.create_string_buffer(size.value)
+    try:
+        failed = ctypes.CDLL(None).sysctlbyname(
+            b"kern.bootsessionuuid", buffer, ctypes.byref(size), None, 0
+        )
+    except (OSError, AttributeError):
+        return ""
+    return "" if failed else buffer.value.decode("ascii", "replace")
+
+
+def check_private(path: Path, status: os.stat_result, *, directory: bool) -> None:
+    """Raises :class:`UnsafePathError` unless it is ours alone and of that kind.
+
+    ``status`` comes from ``lstat`` or ``fstat``, so that a symlink shows as one.
+    """
+    kind_matches = stat.S_ISDIR if directory else stat.S_ISREG
+    if not kind_matches(status.st_mode):
+        raise UnsafePathError(path, "is no directory" if directory else "is no regular file")
+    if status.st_uid != os.geteuid():
+        raise UnsafePathError(path, f"belongs to uid {status.st_uid}, not to {os.geteuid()}")
+    if status.st_mode & 0o077:
+        raise UnsafePathError(path, f"mode {status.st_mode & 0o777:04o} lets others in")
+
+
+def private_directory(path: Path) -> Path:
+    """Make ``path`` (mode 0700; missing parents follow the umask) or check the one there.
+
+    Raises :class:`UnsafePathError` for a symlink, a foreign owner or a wider mode, and
+    ``OSError``. Never changes a directory that it did not make.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        path.mkdir(0o700)
+    except FileExistsError:
+        pass
+    else:
+        path.chmod(0o700)
+    check_private(path, path.lstat(), directory=True)
+    return path
+
+
+def read_private(path: Path, max_bytes: int) -> bytes:
+    """The bytes of a small private file. Raises :class:`UnsafePathError`,
+    :class:`StorageError` beyond ``max_bytes``, and ``OSError``."""
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK)
+    except FileNotFoundError:
+        raise
+    except OSError as error:
+        if path.is_symlink():
+            raise UnsafePathError(path, "is a symlink") from error
+        raise
+    try:
+        check_private(path, os.fstat(fd), directory=False)
+        data = os.pread(fd, max_bytes + 1, 0)
+    finally:
+        os.close(fd)
+    if len(data) > max_bytes:
+        raise StorageError(path, f"more than {max_bytes} bytes")
+    return data
+
+
+def write_atomic(path: Path, data: bytes, mode: int = 0o600, *, sync: bool = False) -> None:
+    """Replace ``path`` as a whole; a reader sees the old or the new bytes, never a mixture.
+
+    ``mode`` holds whatever the umask is; ``sync`` waits for the disk. Raises ``OSError``, and
+    then leaves the old file and no temporary one.
+    """
+    temporary = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+    fd = os.open(temporary, flags, 0o600)
+    try:
+        try:
+            os.fchmod(fd, mode)
+            remaining = memoryview(data)
+            while remaining:
+                remaining = remaining[os.write(fd, remaining) :]
+            if sync:
+                os.fsync(fd)
+        finally:
+            os.close(fd)
+        temporary.replace(path)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            temporary.unlink()
+        raise
+
+
+def runtime_directory() -> Path:
+    """A short private directory for this user's sockets; made if missing.
+
+    ``UNILAB_METRICS_RUNTIME``, else ``$XDG_RUNTIME_DIR/unilab-metrics``, else
+    ``<tmp>/unilab-metrics-<uid>``, the first that is usable. logind's own ``/run/user/<uid>``
+    is passed over: it is removed at the last logout, and trainings outlive logins.
+    Raises :class:`UnsafePathError` or :class:`StorageError` when none is usable.
+    """
+    problem: Exception | None = None
+    for candidate in _runtime_candidates():
+        if len(os.fsencode(candidate)) > MAX_RUNTIME_PATH_BYTES:
+            problem = problem or StorageError(candidate, "too long for socket paths")
+            continue
+        try:
+            return private_directory(candidate)
+        except (OSError, StorageError) as error:
+            problem = error
+    if isinstance(problem, StorageError):
+        raise problem
+    raise StorageError(_user_directory(_TEMPORARY[-1]), f"no directory for sockets: {problem}")
+
+
+def _runtime_candidates() -> Iterator[Path]:
+    chosen = os.environ.get(RUNTIME_VARIABLE)
+    if chosen:
+        yield Path(chosen)
+        return
+    session = Path(os.environ.get("XDG_RUNTIME_DIR", ""))
+    if session.is_absolute() and session.is_dir() and session.parent != Path("/run/user"):
+        yield session / "unilab-metrics"
+    yield _user_directory(Path(tempfile.gettempdir()))
+    yield _user_directory(_TEMPORARY[-1])
+
+
+def state_directory() -> Path:
+    """``$XDG_STATE_HOME/unilab-metrics`` or ``~/.local/state/unilab-metrics``, made if missing.
+
+    Raises :class:`UnsafePathError` and ``OSError`` (a home that is not there or not writable).
+    """
+    state = Path(os.environ.get("XDG_STATE_HOME", ""))
+    if not state.is_absolute():
+        home = Path(os.path.expanduser("~"))  # noqa: PTH111 - Path.expanduser raises without one
+        if not home.is_absolute():
+            raise FileNotFoundError("this user has no home directory")
+        state = home / ".local" / "state"
+    return private_directory(state / "unilab-metrics")
+
+
+def spool_root(
+    *,
+    shared_memory: Path = _SHARED_MEMORY,
+    statvfs: Callable[[Path], SpaceStatus] = os.statvfs,
+) -> Path:
+    """The private directory in which this process may make its spool; made if missing.
+
+    ``UNILAB_METRICS_SPOOL`` overrides. Shared memory while all our spools of the node hold
+    less than ``SHARED_MEMORY_BYTES`` and less than an eighth of what is free there, else a
+    directory on a local disk. Never a network file system.
+    Raises :class:`SpoolError` when there is no such place.
+    """
+    chosen = os.environ.get(SPOOL_VARIABLE)
+    if chosen:
+        try:
+            return private_directory(Path(chosen))
+        except (OSError, StorageError) as error:
+            raise SpoolError(chosen, f"{SPOOL_VARIABLE} is not usable: {error}") from error
+    reasons: list[str] = []
+    for root in spool_candidates(shared_memory):
+        try:
+            if root.parent == shared_memory:
+                space = statvfs(shared_memory)
+                if not fits_shared_memory(held_bytes(root), space.f_bavail * space.f_frsize):
+                    reasons.append(f"{root}: shared memory is used up")
+                    continue
+            elif not is_local_filesystem(root.parent):
+                reasons.append(f"{root}: not on a local disk")
+                continue
+            return private_directory(root)
+        except (OSError, StorageError) as error:
+            reasons.append(str(error))
+    raise SpoolError(shared_memory, "no place for a spool: " + "; ".join(reasons))
+
+
+def spool_candidates(shared_memory: Path = _SHARED_MEMORY) -> list[Path]:
+    """Every directory in which :func:`spool_root` may have put a spool, in its order.
+
+    Processes of one run may lie in different ones; who adopts spools looks in all.
+    """
+    chosen = os.environ.get(SPOOL_VARIABLE)
+    if chosen:
+        return [Path(chosen)]
+    parents = [shared_memory, _TEMPORARY[0], Path(tempfile.gettempdir()), _TEMPORARY[1]]
+    return [_user_directory(parent) for parent in dict.fromkeys(parents) if parent.is_dir()]
+
+
+def fits_shared_memory(held: int, free: int) -> bool:
+    """Whether another spool may start in shared memory, given bytes held and free there."""
+    return held < min(SHARED_MEMORY_BYTES, free // 8)
+
+
+def held_bytes(root: Path) -> int:
+    """Bytes of all files below ``root``; what vanishes meanwhile counts as nothing."""
+    total = 0
+    pending = [os.fspath(root)]
+    while pending:
+        with contextlib.suppress(OSError), os.scandir(pending.pop()) as entries:
+            for entry in entries:
+                with contextlib.suppress(OSError):
+                    if entry.is_dir(follow_symlinks=False):
+                        pending.append(entry.path)
+                    else:
+                        total += entry.stat(follow_symlinks=False).st_size
+    return total
+
+
+def is_local_filesystem(path: Path) -> bool:
+    """Whether ``path`` lies on a file system of a known local kind.
+
+    Without Linux's mount table the answer is no below ``/Volumes``, ``/net`` and
+    ``/Network`` and yes elsewhere.
+    """
+    resolved = Path(os.path.realpath(path))
+    try:
+        mounts = _MOUNTS_FILE.read_text(encoding="utf-8", errors="surrogateescape")
+    except OSError:
+        return resolved.parts[1:2] not in (("Volumes",), ("net",), ("Network",))
+    return mounted_kind(mounts, resolved) in _LOCAL_FILESYSTEMS
+
+
+def mounted_kind(mounts: str, path: Path) -> str:
+    """The kind of the mount that holds ``path``, from the text of ``mountinfo``."""
+    best, kind = -1, ""
+    for line in mounts.splitlines():
+        fields = line.split(" ")
+        if "-" not in fields:
+            continue
+        point = Path(_unescape(fields[4]))
+        # Of several mounts on one point the last one is visible.
+        if (path == point or point in path.parents) and len(point.parts) >= best:
+            best, kind = len(point.parts), fields[fields.index("-") + 1]
+    return kind
+
+
+def _unescape(text: str) -> str:
+    for code, character in (("\\040", " "), ("\\011", "\t"), ("\\012", "\n"), ("\\134", "\\")):
+        text = text.replace(code, character)
+    return text
+
+
+def _user_directory(parent: Path) -> Path:
+    return parent / f"unilab-metrics-{os.getuid()}"

@@ -1,0 +1,135 @@
+"""Safe binding of ipc endpoints.
+
+libzmq removes whatever lies at the path before it binds: a live server's socket, so that its
+new clients go to the newcomer, or a regular file. So we look first, under a lock on the
+directory, and leave to libzmq only a path at which nothing lies.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import fcntl
+import os
+import socket
+import stat
+import struct
+import sys
+import time
+from collections.abc import Generator, Iterable
+from pathlib import Path
+
+from unilab_metrics.errors import EndpointError, EndpointInUseError
+
+MAX_IPC_PATH_BYTES = 103
+"""The smaller ``sun_path`` (macOS, 104 with its terminator); Linux would allow 107."""
+_LOCK_TIMEOUT_S = 2.0
+_PREFIX = "ipc://"
+
+
+def ipc_path(endpoint: str) -> str:
+    """The path of an ``ipc://`` endpoint.
+
+    Raises :class:`EndpointError` for other transports (TCP needs keys), abstract sockets,
+    relative paths and paths that do not fit.
+    """
+    if not endpoint.startswith(_PREFIX):
+        raise EndpointError(endpoint, "is no ipc:// endpoint")
+    path = endpoint[len(_PREFIX) :]
+    if not path.startswith("/"):
+        raise EndpointError(endpoint, "must hold an absolute path")
+    size = len(os.fsencode(path))
+    if size > MAX_IPC_PATH_BYTES:
+        raise EndpointError(endpoint, f"has a path of {size} bytes, beyond {MAX_IPC_PATH_BYTES}")
+    return path
+
+
+@contextlib.contextmanager
+def exclusive_bind(endpoint: str, path: str) -> Generator[None]:
+    """Bind inside: nothing lies at ``path``, and no other process of ours binds meanwhile.
+
+    A dead process's socket is removed first. Raises :class:`EndpointInUseError` for a live
+    one and :class:`EndpointError` for anything else at the path.
+    """
+    directory = Path(path).parent
+    try:
+        fd = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    except OSError as error:
+        raise EndpointError(endpoint, f"has no usable directory: {error.strerror}") from error
+    try:
+        status = os.fstat(fd)
+        if status.st_uid != os.geteuid() or status.st_mode & 0o077:
+            raise EndpointError(endpoint, "must lie in a directory of mode 0700 of one's own")
+        _lock(fd, endpoint)
+        _clear(endpoint, path)
+        yield
+    finally:
+        os.close(fd)
+
+
+def listener_pid(path: str) -> int | None:
+    """The pid of the process that listens at ``path`` (0 if the system does not say it);
+    ``None`` if nobody listens there."""
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
+        probe.setblocking(False)
+        try:
+            probe.connect(path)
+        except (BlockingIOError, InterruptedError):
+            return 0
+        except OSError as error:
+            if error.errno in {errno.ECONNREFUSED, errno.ENOENT, errno.ECONNRESET}:
+                return None
+            raise
+        return _peer_pid(probe)
+
+
+def removed(paths: Iterable[str]) -> bool:
+    """Remove sockets at ``paths`` that nobody listens at; True when none is left."""
+    gone = True
+    for path in paths:
+        try:
+            if not stat.S_ISSOCK(Path(path).lstat().st_mode) or listener_pid(path) is not None:
+                gone = False
+                continue
+            Path(path).unlink()
+        except FileNotFoundError:
+            continue
+        except OSError:
+            gone = False
+    return gone
+
+
+def _lock(fd: int, endpoint: str) -> None:
+    deadline = time.monotonic() + _LOCK_TIMEOUT_S
+    while True:
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return
+        except BlockingIOError as error:
+            if time.monotonic() > deadline:
+                raise EndpointError(endpoint, "is being bound by another process") from error
+            time.sleep(0.01)
+
+
+def _clear(endpoint: str, path: str) -> None:
+    try:
+        status = Path(path).lstat()
+    except FileNotFoundError:
+        return
+    if not stat.S_ISSOCK(status.st_mode):
+        raise EndpointError(endpoint, "is taken by something that is no socket")
+    pid = listener_pid(path)
+    if pid is not None:
+        raise EndpointInUseError(endpoint, pid)
+    Path(path).unlink()
+
+
+def _peer_pid(connected: socket.socket) -> int:
+    try:
+        if sys.platform == "darwin":
+            return struct.unpack("i", connected.getsockopt(0, 0x002, 4))[0]
+        if hasattr(socket, "SO_PEERCRED"):
+            return struct.unpack("3i", connected.getsockopt(socket.SOL_SOCKET, 17, 12))[0]
+    except OSError:
+        return 0
+    return 0

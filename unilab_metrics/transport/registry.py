@@ -1,0 +1,136 @@
+"""The user's live runs, so that ``attach`` and ``ls`` find them without a path.
+
+One small file per run directory in the user's state directory. It only says where to look:
+a run is live while its aggregator's lease is held. Registering must never hurt a run, so a
+state directory that cannot be used means "not registered", not an error.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import time
+from pathlib import Path
+from typing import NamedTuple
+
+import msgspec
+
+from unilab_metrics.errors import StorageError
+from unilab_metrics.storage.filesystem import (
+    boot_id,
+    private_directory,
+    read_private,
+    state_directory,
+    write_atomic,
+)
+from unilab_metrics.storage.lease import owner_pid
+from unilab_metrics.transport.rendezvous import aggregator_lease
+
+REGISTRY_VERSION = 1
+START_GRACE_S = 60.0
+"""How long a registered run may be without a lease before its entry is dropped: rank 0
+registers when it starts the aggregator, whose lease appears a moment later."""
+_MAX_BYTES = 16 * 1024
+_SUFFIX = ".json"
+
+
+class LiveRun(NamedTuple):
+    """A run whose aggregator lives. ``pid``: the aggregator (0 if in another pid namespace)."""
+
+    run_dir: Path
+    pid: int
+    started_unix_ns: int
+
+
+class _Entry(msgspec.Struct, frozen=True, kw_only=True):
+    version: int = REGISTRY_VERSION
+    run_dir: str
+    pid: int
+    started_unix_ns: int
+    boot_id: str
+
+
+_decoder = msgspec.json.Decoder(_Entry)
+
+
+def register(run_dir: Path, pid: int) -> bool:
+    """List the run; False when the state directory cannot be used."""
+    entry = _Entry(
+        run_dir=str(run_dir.absolute()),
+        pid=pid,
+        started_unix_ns=time.time_ns(),
+        boot_id=boot_id(),
+    )
+    try:
+        write_atomic(_entry_path(_directory(), run_dir), msgspec.json.encode(entry))
+    except (OSError, StorageError):
+        return False
+    return True
+
+
+def unregister(run_dir: Path) -> None:
+    """Take the run off the list; one that is not there is fine."""
+    try:
+        _entry_path(_directory(), run_dir).unlink(missing_ok=True)
+    except (OSError, StorageError):
+        return
+
+
+def live_runs() -> list[LiveRun]:
+    """The user's live runs of this machine, the newest first; entries of dead ones are removed.
+
+    A home that several machines share lists the runs of all; those of another machine or boot
+    are left alone, because their locks cannot be seen reliably from here.
+    """
+    try:
+        entries = list(_directory().iterdir())
+    except (OSError, StorageError):
+        return []
+    this_boot = boot_id()
+    found: list[LiveRun] = []
+    for path in entries:
+        entry = _read(path) if path.suffix == _SUFFIX else None
+        if entry is None or entry.boot_id != this_boot:
+            continue
+        pid = _aggregator(Path(entry.run_dir))
+        if pid is not None:
+            found.append(LiveRun(Path(entry.run_dir), pid, entry.started_unix_ns))
+        elif time.time_ns() - entry.started_unix_ns > START_GRACE_S * 1e9:
+            _drop(path)
+    return sorted(found, key=lambda run: run.started_unix_ns, reverse=True)
+
+
+def newest_live_run() -> LiveRun | None:
+    """The live run that started last, if there is one."""
+    return next(iter(live_runs()), None)
+
+
+def _aggregator(run_dir: Path) -> int | None:
+    try:
+        return owner_pid(aggregator_lease(run_dir))
+    except OSError:
+        return None
+
+
+def _read(path: Path) -> _Entry | None:
+    try:
+        entry = _decoder.decode(read_private(path, _MAX_BYTES))
+    except (OSError, StorageError, msgspec.MsgspecError, UnicodeDecodeError):
+        return None
+    return entry if entry.version == REGISTRY_VERSION else None
+
+
+def _drop(path: Path) -> None:
+    try:
+        path.unlink(missing_ok=True)
+    except OSError:
+        return
+
+
+def _directory() -> Path:
+    return private_directory(state_directory() / "runs")
+
+
+def _entry_path(directory: Path, run_dir: Path) -> Path:
+    name = hashlib.sha256(os.fsencode(run_dir.absolute())).hexdigest()[:32]
+    return directory / f"{name}{_SUFFIX}"
