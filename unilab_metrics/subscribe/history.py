@@ -1,0 +1,296 @@
+"""Follows the history files of a run, read-only, from a cursor of one's own.
+
+The same reader serves a writer that follows a live run and a tool that reads an ended one.
+It takes no lock and trusts nothing: what is not complete yet is read again later, what is
+damaged is passed over and counted, a format that it does not know is refused.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import deque
+from itertools import pairwise
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from unilab_metrics.storage.records import (
+    HEADER_BYTES,
+    MAX_PAYLOAD_BYTES,
+    Damage,
+    Record,
+    scan,
+)
+from unilab_metrics.storage.segments import (
+    KIND_SEGMENT_HEADER,
+    decode_segment_header,
+    open_segment,
+    parse_segment_name,
+    read_at,
+)
+from unilab_metrics.subscribe.segment_chain import Link, SegmentChain
+from unilab_schema.codec import FrameDecodeError, RecordKind, decode_payload
+from unilab_schema.updates import HistoryEntry, Supplement, Update, UpdateLayout
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+HISTORY_PREFIX = "history"
+HISTORY_KINDS = frozenset([KIND_SEGMENT_HEADER, *range(32, 64)])
+CHUNK_BYTES = 1024 * 1024
+_MAX_CHUNK_BYTES = HEADER_BYTES + MAX_PAYLOAD_BYTES
+
+
+class HistoryRecord(NamedTuple):
+    """An entry of the run's history.
+
+    ``sequence``: its update sequence, rising by one. ``tags``: of an ``Update`` or
+    ``Supplement``, in the order of its values; empty for other entries.
+    """
+
+    sequence: int
+    entry: HistoryEntry
+    tags: tuple[str, ...]
+
+    def values(self) -> NDArray[np.float64]:
+        """The values in the order of ``tags``, read-only; empty for other entries."""
+        if isinstance(self.entry, Update | Supplement):
+            return np.frombuffer(self.entry.values, dtype="<f8")
+        return np.empty(0, dtype=np.float64)
+
+
+def decode_entry(record: Record, layouts: dict[int, tuple[str, ...]]) -> HistoryRecord | None:
+    """A record of the history; a layout is put into ``layouts`` and gives ``None``.
+
+    Raises ``FrameDecodeError``, also for an unknown layout or a wrong number of values.
+    """
+    entry = decode_payload(record.kind, record.payload)
+    if isinstance(entry, UpdateLayout):
+        layouts[entry.layout] = entry.tags
+        return None
+    if not isinstance(entry, Update | Supplement):
+        return HistoryRecord(record.sequence, entry, ())
+    tags = layouts.get(entry.layout)
+    if tags is None:
+        raise FrameDecodeError("update", f"unknown layout {entry.layout}")
+    if len(entry.values) != 8 * len(tags):
+        raise FrameDecodeError("update", f"{len(entry.values)} bytes for {len(tags)} tags")
+    return HistoryRecord(record.sequence, entry, tags)
+
+
+class HistoryReader:
+    """Owned by one thread. Close it, or use it as a context manager.
+
+    ``cursor``: the update sequence up to which everything was returned, or passed over
+    because of damage. ``damaged``: stretches of bytes and records that could not be read.
+    ``lost_entries``: update sequences that were passed over.
+    """
+
+    def __init__(self, bus_dir: Path, after: int = 0) -> None:
+        """``after``: return only entries beyond this update sequence."""
+        self.cursor = after
+        self.damaged = 0
+        self.lost_entries = 0
+        self._chain = SegmentChain(bus_dir, HISTORY_PREFIX)
+        self._segment: Path | None = None
+        self._fd = -1
+        self._offset = 0
+        self._pending_base = 0
+        self._damage_ahead: list[Damage] = []
+        self._chunk_bytes = CHUNK_BYTES
+        self._pending: deque[Record] = deque()
+        self._layouts: dict[int, tuple[str, ...]] = {}
+        self._seen_header_damage = 0
+
+    def poll(self, max_records: int = 1000, up_to: int | None = None) -> list[HistoryRecord]:
+        """The next entries, in order; empty while there are none. Never waits.
+
+        ``up_to``: leave later update sequences for another call. Raises
+        ``UnknownVersionError`` for a format of another version, and ``OSError``.
+        """
+        out: list[HistoryRecord] = []
+        while len(out) < max_records:
+            if not self._pending and not self._read_more():
+                break
+            while self._pending and len(out) < max_records:
+                if up_to is not None and self._pending[0].sequence > up_to:
+                    self._unread()
+                    return out
+                record = self._decode(self._pending.popleft())
+                if record is not None:
+                    out.append(record)
+        return out
+
+    def close(self) -> None:
+        """Close the segment that is open; idempotent."""
+        self._pending.clear()
+        if self._fd >= 0:
+            fd, self._fd = self._fd, -1
+            os.close(fd)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.close()
+
+    def _unread(self) -> None:
+        """Forget what was read ahead: an entry that may not be taken yet may still be cut off."""
+        start = self._pending[0].start
+        self.damaged -= sum(1 for damage in self._damage_ahead if damage.start >= start)
+        self._offset = self._pending_base + start
+        self._pending.clear()
+
+    def _decode(self, record: Record) -> HistoryRecord | None:
+        if record.sequence <= self.cursor:
+            return None
+        self.lost_entries += record.sequence - self.cursor - 1
+        self.cursor = record.sequence
+        try:
+            return decode_entry(record, self._layouts)
+        except FrameDecodeError:
+            self.damaged += 1
+            self.lost_entries += 1
+            return None
+
+    def _read_more(self) -> bool:
+        """Put the next records into ``_pending``; False at the end of what there is."""
+        while True:
+            if self._segment is None and not self._open_first():
+                return False
+            # The bytes first, the chain second: a successor that is not there after the read
+            # cannot have cut off anything that was read.
+            data = read_at(self._fd, self._offset, self._chunk_bytes)
+            link = self._current_link()
+            if link is None:
+                continue
+            if link.limit is not None:
+                data = data[: max(0, link.limit - self._offset)]
+            if self._take(data, link):
+                return True
+            if len(data) == self._chunk_bytes and self._chunk_bytes < _MAX_CHUNK_BYTES:
+                self._chunk_bytes = min(4 * self._chunk_bytes, _MAX_CHUNK_BYTES)
+                continue
+            if link.is_last:
+                return False
+            size = os.fstat(self._fd).st_size
+            end = size if link.limit is None else min(size, link.limit)
+            if len(data) < min(self._chunk_bytes, end - self._offset):
+                continue  # it grew between our read and the appearance of its successor
+            if data or end != (size if link.limit is None else link.limit):
+                self.damaged += 1
+            if not self._open_successor(link):
+                return False
+
+    def _take(self, data: bytes, link: Link) -> bool:
+        """Scan ``data``; whether it brought us forward."""
+        at_end = len(data) < self._chunk_bytes
+        result = scan(data, kinds=HISTORY_KINDS, complete=at_end or len(data) == _MAX_CHUNK_BYTES)
+        if not result.records:
+            return False
+        self._damage_ahead = result.damaged
+        self.damaged += len(result.damaged)
+        self._chunk_bytes = CHUNK_BYTES
+        self._pending_base = self._offset
+        self._offset += result.valid_bytes
+        for record in result.records:
+            # Layouts of the whole chunk first: one that lies behind its update serves it too.
+            if record.kind == RecordKind.UPDATE_LAYOUT:
+                self._add_layout(record)
+            elif record.kind == KIND_SEGMENT_HEADER:
+                decode_segment_header(record.payload, link.path)
+            else:
+                self._pending.append(record)
+        return True
+
+    def _add_layout(self, record: Record) -> None:
+        try:
+            decode_entry(record, self._layouts)
+        except FrameDecodeError:
+            self.damaged += 1
+
+    def _current_link(self) -> Link | None:
+        """The link of the open segment; moves to the successor of one that no longer counts."""
+        segment = self._segment
+        links = self._links()
+        if segment is None:
+            return None
+        for link in links:
+            if link.path == segment:
+                if link.limit is not None and self._offset > link.limit:
+                    self._rewind(link)
+                return link
+        if not links:
+            return Link(segment, None, is_last=True)
+        # A replaced aggregator wrote the one that we read.
+        later = [i for i, link in enumerate(links) if _order(link.path) > _order(segment)]
+        index = later[0] if later else len(links) - 1
+        self._rewind(links[max(0, index - 1)])
+        self._open(links[index])
+        return None
+
+    def _links(self) -> list[Link]:
+        links = self._chain.links()
+        self.damaged += self._chain.damaged_headers - self._seen_header_damage
+        self._seen_header_damage = self._chain.damaged_headers
+        return links
+
+    def _open_successor(self, link: Link) -> bool:
+        for current, following in pairwise(self._links()):
+            if current.path == link.path:
+                self._open(following)
+                return True
+        return False
+
+    def _rewind(self, link: Link) -> None:
+        """We read entries that were then cut off; their sequences are given out anew."""
+        last = _last_sequence(link)
+        if last:
+            self.cursor = min(self.cursor, last)
+        self._offset = link.limit or 0
+
+    def _open_first(self) -> bool:
+        links = self._links()
+        if not links:
+            return False
+        start = links[0]
+        if self.cursor:
+            # Each segment holds the layouts that it uses, so the reading may begin at any.
+            for link in reversed(links[1:]):
+                if 0 < _first_sequence(link) <= self.cursor + 1:
+                    start = link
+                    break
+        self._open(start)
+        return True
+
+    def _open(self, link: Link) -> None:
+        self.close()
+        self._fd = open_segment(link.path)
+        self._segment = link.path
+        self._offset = 0
+        self._chunk_bytes = CHUNK_BYTES
+
+
+def _sequences(link: Link, max_bytes: int) -> list[int]:
+    fd = open_segment(link.path)
+    try:
+        size = min(max_bytes, os.fstat(fd).st_size)
+        data = read_at(fd, 0, size if link.limit is None else min(size, link.limit))
+    finally:
+        os.close(fd)
+    return [r.sequence for r in scan(data, kinds=HISTORY_KINDS).records if r.sequence]
+
+
+def _first_sequence(link: Link) -> int:
+    return next(iter(_sequences(link, CHUNK_BYTES)), 0)
+
+
+def _last_sequence(link: Link) -> int:
+    return max(_sequences(link, 1 << 40), default=0)
+
+
+def _order(path: Path) -> tuple[int, int]:
+    parsed = parse_segment_name(path.name)
+    return (0, 0) if parsed is None else parsed[1:]

@@ -1,0 +1,69 @@
+"""How far a subscriber is in the run's history. Pure: time and messages are handed in."""
+
+from __future__ import annotations
+
+from unilab_metrics.storage.records import scan
+from unilab_metrics.subscribe.history import HISTORY_KINDS, HistoryRecord, decode_entry
+from unilab_schema.codec import FrameDecodeError
+from unilab_schema.control import Head, Updates
+
+
+class Position:
+    """Turns heads and fetched records into entries without gaps and without repetition.
+
+    ``cursor``: update sequence up to which entries were given out; ``None`` before joining.
+    """
+
+    def __init__(self, after: int | None, recent: int) -> None:
+        self.cursor = after
+        self.head: Head | None = None
+        self.lost_entries = 0
+        self.damaged = 0
+        self._recent = recent
+        self._layouts: dict[int, tuple[str, ...]] = {}
+
+    @property
+    def is_behind(self) -> bool:
+        """Whether the newest head knows of entries that were not fetched yet."""
+        return self.head is not None and self.head.update > (self.cursor or 0)
+
+    def heed(self, head: Head) -> bool:
+        """Take note of an announcement; False for one of a replaced aggregator."""
+        known = self.head
+        if known is not None and known.epoch.journal != head.epoch.journal:
+            self.cursor = known = None
+            self._layouts.clear()
+        if known is not None and head.epoch.counter < known.epoch.counter:
+            return False
+        if self.cursor is None:
+            self.cursor = max(0, head.update - self._recent)
+        elif known is not None and known.epoch != head.epoch and head.update < self.cursor:
+            # What was not durable went with the node; its sequences are given out anew.
+            self.cursor = head.update
+        self.head = head
+        return True
+
+    def accept(self, reply: Updates) -> list[HistoryRecord]:
+        """The entries of a reply that were not given out before, in order."""
+        entries: list[HistoryRecord] = []
+        cursor = self.cursor or 0
+        for layout in reply.layouts:
+            self._layouts[layout.layout] = layout.tags
+        result = scan(reply.records, kinds=HISTORY_KINDS)
+        self.damaged += len(result.damaged) + bool(result.tail_reason)
+        for record in result.records:
+            try:
+                entry = decode_entry(record, self._layouts)
+            except FrameDecodeError:
+                self.damaged += 1
+                continue
+            if entry is None or entry.sequence <= cursor:
+                continue
+            self.lost_entries += entry.sequence - cursor - 1
+            cursor = entry.sequence
+            entries.append(entry)
+        if reply.last > cursor:
+            self.lost_entries += reply.last - cursor
+            cursor = reply.last
+        self.cursor = cursor
+        return entries

@@ -1,0 +1,85 @@
+"""Which history segments count, in which order, and up to which byte.
+
+A segment's header names the segment that it continues and how many bytes of that one are
+valid. Following these from the newest segment back leaves out what a replaced aggregator
+wrote later: its bytes beyond the named length, and whole segments that nobody continues.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import NamedTuple
+
+from unilab_metrics.errors import DamagedFileError
+from unilab_metrics.storage.segments import SegmentHeader, list_segments, read_segment_header
+
+
+class Link(NamedTuple):
+    """A segment that counts. ``limit``: its valid bytes, ``None`` where no successor says it;
+    ``is_last``: more may still be appended."""
+
+    path: Path
+    limit: int | None
+    is_last: bool
+
+
+class SegmentChain:
+    """The chain of one prefix in one directory; headers are read once. Owned by one thread."""
+
+    def __init__(self, directory: Path, prefix: str) -> None:
+        self._directory = directory
+        self._prefix = prefix
+        self._headers: dict[str, SegmentHeader | None] = {}
+        self._names: list[str] = []
+        self._has_unfinished = False
+        self._links: list[Link] = []
+        self.missing: set[str] = set()
+        """Segments that a header names and that are not there."""
+        self.damaged_headers = 0
+
+    def links(self) -> list[Link]:
+        """From the oldest to the newest. Raises ``UnknownVersionError`` and ``OSError``."""
+        paths = list_segments(self._directory, self._prefix)
+        names = [path.name for path in paths]
+        if names != self._names or self._has_unfinished:
+            self._read_headers(paths)
+            self._names = names
+            self._links = self._follow(paths)
+        return self._links
+
+    def _read_headers(self, paths: list[Path]) -> None:
+        self._has_unfinished = False
+        for path in paths:
+            if path.name in self._headers:
+                continue
+            try:
+                header = read_segment_header(path)
+            except DamagedFileError:
+                self.damaged_headers += 1
+                self._headers[path.name] = None
+                continue
+            if header is None:
+                # Just being made, or its writer died while making it: nothing is in it yet.
+                self._has_unfinished = True
+            else:
+                self._headers[path.name] = header
+
+    def _follow(self, paths: list[Path]) -> list[Link]:
+        usable = [path for path in paths if path.name in self._headers]
+        position = {path.name: index for index, path in enumerate(usable)}
+        links: list[Link] = []
+        index = len(usable) - 1
+        limit: int | None = None
+        while index >= 0:
+            links.append(Link(usable[index], limit, not links))
+            header = self._headers[usable[index].name]
+            if header is None:
+                index, limit = index - 1, None
+            elif not header.previous_name:
+                break
+            elif position.get(header.previous_name, index) < index:
+                index, limit = position[header.previous_name], header.previous_valid_bytes
+            else:
+                self.missing.add(header.previous_name)
+                index, limit = index - 1, None
+        return links[::-1]

@@ -1,0 +1,292 @@
+"""Follows a run live, without gaps, over restarts of its aggregator, to the end of its files.
+
+Heads say how far the run is, fetches bring what is missing: a head that got lost costs
+nothing. While no aggregator lives, the history files are read instead.
+"""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from unilab_metrics.errors import ConnectionFileError, ExitCode, RunNotFoundError
+from unilab_metrics.storage import lease
+from unilab_metrics.storage.filesystem import boot_id
+from unilab_metrics.storage.segments import list_segments
+from unilab_metrics.subscribe.connection import BusConnection
+from unilab_metrics.subscribe.history import (
+    HISTORY_PREFIX,
+    HistoryReader,
+    HistoryRecord,
+)
+from unilab_metrics.subscribe.position import Position
+from unilab_metrics.transport import rendezvous
+from unilab_metrics.transport.rendezvous import ConnectionFile
+from unilab_schema.control import Fetch, Head, Latest, Snapshot
+from unilab_schema.updates import Update
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+RECENT_ENTRIES = 1000
+"""How many entries before the newest one a subscriber gets when it joins."""
+SILENT_S = 3.0
+"""Without a head for this long the subscriber is not connected and looks for another one."""
+RENEW_S = 10.0
+"""Sockets that stay silent are made anew this often."""
+SEARCH_S = 0.5
+REPLY_TIMEOUT_S = 2.0
+IDLE_FETCH_S = 0.2
+_RESEND_MS = 20
+_FETCH_LIMIT = 1000
+
+
+class Subscriber:
+    """Owned by one thread, which calls everything here; close it, or use it as a context
+    manager."""
+
+    def __init__(
+        self, run_dir: Path, *, after: int | None = None, recent: int = RECENT_ENTRIES
+    ) -> None:
+        """See :meth:`attach`."""
+        self._bus_dir = rendezvous.bus_directory(run_dir)
+        self._lease = rendezvous.aggregator_lease(run_dir)
+        self._position = Position(after, recent)
+        self._head_at_s = 0.0
+        self._newest: Update | None = None
+        self._snapshot: Snapshot | None = None
+        self._connection: BusConnection | None = None
+        self._connected_at_s = 0.0
+        self._files: HistoryReader | None = None
+        self._next_search_s = 0.0
+        self._next_fetch_s = 0.0
+        self._request = 0
+        self._fetching: tuple[int, float] | None = None
+        self._asked_latest_s: float | None = None
+
+    @classmethod
+    def attach(
+        cls, run_dir: Path, *, after: int | None = None, recent: int = RECENT_ENTRIES
+    ) -> Self:
+        """Follow the run in ``run_dir``, live or ended.
+
+        The first entry is the one behind ``after`` (0 for the whole history); by default the
+        last ``recent`` entries of a live run, and all of an ended one. Raises
+        :class:`RunNotFoundError` if it holds no run, and :class:`ConnectionFileError` if its
+        bus is not there yet, not ours or damaged.
+        """
+        bus_dir = rendezvous.bus_directory(run_dir)
+        if not bus_dir.is_dir():
+            raise RunNotFoundError(run_dir)
+        try:
+            rendezvous.read(bus_dir)
+        except ConnectionFileError as error:
+            missing = error.exit_code == ExitCode.NO_LIVE_RUN
+            if not missing or not list_segments(bus_dir, HISTORY_PREFIX):
+                raise
+        return cls(run_dir, after=after, recent=recent)
+
+    @property
+    def head(self) -> Head | None:
+        """The newest announcement; kept after the aggregator is gone."""
+        return self._position.head
+
+    @property
+    def cursor(self) -> int | None:
+        """Update sequence up to which entries were returned; ``None`` before joining."""
+        return self._position.cursor
+
+    @property
+    def lost_entries(self) -> int:
+        """Update sequences that could not be delivered."""
+        return self._position.lost_entries
+
+    @property
+    def damaged(self) -> int:
+        """Records, and stretches of files, that could not be read."""
+        return self._position.damaged
+
+    @property
+    def connected(self) -> bool:
+        """Whether an aggregator announced something within ``SILENT_S``."""
+        return (
+            self._connection is not None
+            and self._head_at_s >= self._connected_at_s
+            and self._silent_s() < SILENT_S
+        )
+
+    @property
+    def data_age_s(self) -> float | None:
+        """Seconds since the newest update was sealed; ``None`` before the first one.
+
+        Measured on the aggregator's monotonic clock, and on the wall clocks of rank 0 and
+        this machine where no aggregator was heard.
+        """
+        if self._newest is None:
+            return None
+        head = self._position.head
+        if head is None:
+            return max(0.0, time.time() - self._newest.unix_ns / 1e9)
+        at_head_s = (head.mono_ns - self._newest.sealed_mono_ns) / 1e9
+        return max(0.0, at_head_s + time.monotonic() - self._head_at_s)
+
+    def snapshot(self) -> Snapshot | None:
+        """Newest value of every tag as of joining; ``None`` until it is there, and for an
+        ended run, whose whole history comes from :meth:`poll`."""
+        return self._snapshot
+
+    def poll(self, timeout_ms: float) -> list[HistoryRecord]:
+        """New entries in order, each once; waits up to ``timeout_ms`` for the first one.
+
+        After a loss of the aggregator's node, entries that were not durable yet are replaced
+        by others, which come with the same sequences. Raises ``UnknownVersionError`` and
+        ``EndpointError`` for versions that we do not know, ``ConnectionFileError`` for a file
+        that is not ours or damaged, and ``OSError``.
+        """
+        deadline_s = time.monotonic() + timeout_ms / 1000
+        while True:
+            self._find_aggregator()
+            connection = self._connection
+            entries = self._read_files() if connection is None else self._receive(connection)
+            remaining_ms = (deadline_s - time.monotonic()) * 1000
+            if entries or remaining_ms <= 0:
+                break
+            self._wait(remaining_ms)
+        for record in entries:
+            if isinstance(record.entry, Update):
+                self._newest = record.entry
+        return entries
+
+    def close(self) -> None:
+        """Close sockets and files; idempotent."""
+        self._disconnect()
+        if self._files is not None:
+            self._files.close()
+            self._files = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.close()
+
+    # --- whom to talk to -----------------------------------------------------------------
+
+    def _silent_s(self) -> float:
+        return time.monotonic() - max(self._head_at_s, self._connected_at_s)
+
+    def _find_aggregator(self) -> None:
+        now_s = time.monotonic()
+        if now_s < self._next_search_s:
+            return
+        self._next_search_s = now_s + SEARCH_S
+        if self._connection is None:
+            file = self._live_file()
+            if file is not None:
+                self._connect(file)
+            return
+        head = self._position.head
+        has_ended = head is not None and head.ended is not None
+        if self._silent_s() < SILENT_S and not has_ended:
+            return
+        file = self._live_file()
+        stale = now_s - self._connected_at_s > RENEW_S and self._silent_s() > RENEW_S
+        if file != self._connection.file or stale:
+            self._disconnect()
+            if file is not None:
+                self._connect(file)
+
+    def _live_file(self) -> ConnectionFile | None:
+        """Where a living aggregator of this machine listens."""
+        try:
+            if lease.is_free(self._lease):
+                return None
+            file = rendezvous.read(self._bus_dir)
+        except ConnectionFileError as error:
+            if error.exit_code != ExitCode.NO_LIVE_RUN:
+                raise
+            return None
+        return file if file.boot_id == boot_id() else None
+
+    def _connect(self, file: ConnectionFile) -> None:
+        if self._files is not None:
+            self._files.close()
+            self._files = None
+        self._connection = BusConnection(file)
+        self._connected_at_s = time.monotonic()
+        self._fetching = None
+        self._asked_latest_s = None
+
+    def _disconnect(self) -> None:
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+
+    def _wait(self, remaining_ms: float) -> None:
+        until_search_ms = max(0.0, (self._next_search_s - time.monotonic()) * 1000)
+        wait_ms = min(remaining_ms, until_search_ms + 1)
+        if self._connection is None:
+            time.sleep(wait_ms / 1000)
+        else:
+            # A request that could not be sent yet is tried again soon.
+            waiting = self._position.is_behind and self._fetching is None
+            self._connection.wait(min(wait_ms, _RESEND_MS) if waiting else wait_ms)
+
+    # --- entries -------------------------------------------------------------------------
+
+    def _read_files(self) -> list[HistoryRecord]:
+        position = self._position
+        if self._files is None:
+            self._files = HistoryReader(self._bus_dir, position.cursor or 0)
+        damaged, lost = self._files.damaged, self._files.lost_entries
+        entries = self._files.poll()
+        position.damaged += self._files.damaged - damaged
+        position.lost_entries += self._files.lost_entries - lost
+        if entries:
+            position.cursor = self._files.cursor
+        return entries
+
+    def _receive(self, connection: BusConnection) -> list[HistoryRecord]:
+        received = connection.receive()
+        for head in received.heads:
+            self._heed(head)
+        entries: list[HistoryRecord] = []
+        for reply in received.replies:
+            if isinstance(reply, Snapshot):
+                self._snapshot = reply
+            elif self._fetching is not None and reply.request == self._fetching[0]:
+                self._fetching = None
+                accepted = self._position.accept(reply)
+                if not accepted:
+                    self._next_fetch_s = time.monotonic() + IDLE_FETCH_S
+                entries += accepted
+        if self._position.head is not None:
+            self._ask(connection)
+        return entries
+
+    def _heed(self, head: Head) -> None:
+        known = self._position.head
+        if not self._position.heed(head):
+            return
+        self._head_at_s = time.monotonic()
+        if known is None or known.epoch != head.epoch:
+            self._fetching = None
+        if known is not None and known.epoch.journal != head.epoch.journal:
+            self._newest = self._snapshot = self._asked_latest_s = None
+
+    def _ask(self, connection: BusConnection) -> None:
+        now_s = time.monotonic()
+        asked = self._asked_latest_s
+        if self._snapshot is None and (asked is None or now_s - asked > REPLY_TIMEOUT_S):
+            self._request += 1
+            if connection.ask(Latest(self._request)):
+                self._asked_latest_s = now_s
+        if self._fetching is not None and now_s - self._fetching[1] > REPLY_TIMEOUT_S:
+            self._fetching = None
+        is_due = self._position.is_behind and now_s >= self._next_fetch_s
+        if self._fetching is None and is_due:
+            self._request += 1
+            after = self._position.cursor or 0
+            if connection.ask(Fetch(self._request, after, _FETCH_LIMIT)):
+                self._fetching = (self._request, now_s)
