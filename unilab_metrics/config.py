@@ -1,0 +1,34 @@
+"""Environment variables and file names that several packages share.
+
+Everything here is a name or a pure reading of a mapping; nothing opens a file.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+RUN_VARIABLE = "UNILAB_METRICS_RUN"
+"""The run directory. ``init()`` sets it for child processes; a launcher may choose it."""
+LAUNCH_VARIABLE = "UNILAB_METRICS_LAUNCH"
+"""The launch key, which names the spool directory that the processes of a launch share."""
+RANK_VARIABLE = "UNILAB_METRICS_RANK"
+"""Global rank of the ``init()`` above in the process tree; read by ``connect()`` only."""
+DISABLED_VARIABLE = "UNILAB_METRICS_DISABLED"
+"""1 makes ``init()`` and ``connect()`` return publishers that do nothing."""
+PYTHON_VARIABLE = "UNILAB_METRICS_PYTHON"
+"""The interpreter that runs the aggregator and the writers; the training's own by default."""
+
+RUN_CONFIG_FILE = "run_config.json"
+RUN_SUMMARY_FILE = "run_summary.json"
+CONSOLE_FILE = "console.log"
+AGGREGATOR_LOG_FILE = "aggregator.log"
+
+OFF_POLICY = ("sac", "fast_sac", "flash_sac", "appo")
+"""Algorithms whose backends put values on the axis of environment steps."""
+
+_TRUE = frozenset({"1", "true", "yes", "on"})
+
+
+def is_disabled(environ: Mapping[str, str]) -> bool:
+    """Whether the user switched the bus off for this process tree."""
+    return environ.get(DISABLED_VARIABLE, "").strip().lower() in _TRUE

@@ -1,0 +1,72 @@
+"""How an attempt of a run ended, in numbers: what ``run_summary.json`` is written from."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from unilab_schema.frames import Scalar
+from unilab_schema.identity import RunInfo, SourceKey
+
+COMPLETED = "completed"
+FAILED = "failed"
+COLLECTOR_DIED = "collector_died"
+COLLECTION_COMPLETED = "collection_completed"
+
+STATUSES = (COMPLETED, FAILED, COLLECTOR_DIED, COLLECTION_COMPLETED)
+"""The statuses that readers of ``run_summary.json`` know."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class SourceOutcome:
+    """One incarnation of a source: what it delivered and what it could not.
+
+    ``frames``: records that were journaled. ``lost``: sequences that the source passed over
+    or took with it. ``drops``: calls that it refused before they had a sequence, by reason;
+    a lower bound if it was killed. ``state``: ``finished`` or ``lost``.
+    """
+
+    key: SourceKey
+    pid: int
+    host: str
+    state: str
+    frames: int
+    lost: int
+    drops: Mapping[str, int] = field(default_factory=dict[str, int])
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunOutcome:
+    """What the aggregator knows when an attempt ends.
+
+    ``status``: one of :data:`STATUSES`; ``text`` says why when it is not ``completed``.
+    ``started_unix_ns`` and ``ended_unix_ns``: wall clock of the attempt. ``elapsed_s``:
+    training time since warm-up, earlier attempts included. ``updates``: last update sequence
+    of the run. ``iterations``: last iteration, ``None`` before the first. ``env_steps``: sum
+    over ranks, ``None`` while nobody counted. ``summary``: the fields of the run's
+    ``set_summary`` calls, later ones win. ``backends``: last update sequence each one holds.
+    ``first_nonfinite``: where a tag was first NaN or infinite, as (iteration, rank).
+    ``unregistered_tags``: tags of open mode that the metric table does not know.
+    """
+
+    run: RunInfo
+    run_dir: Path
+    attempt: int
+    status: str
+    started_unix_ns: int
+    ended_unix_ns: int
+    elapsed_s: float
+    updates: int
+    iterations: int | None
+    env_steps: int | None
+    text: str = ""
+    sources: Sequence[SourceOutcome] = ()
+    late_values: int = 0
+    quarantined: int = 0
+    summary: Mapping[str, Scalar] = field(default_factory=dict[str, Scalar])
+    backends: Mapping[str, int] = field(default_factory=dict[str, int])
+    first_nonfinite: Mapping[str, tuple[int, int]] = field(
+        default_factory=dict[str, tuple[int, int]]
+    )
+    unregistered_tags: Sequence[str] = ()

@@ -1,0 +1,1 @@
+"""Runs: directories, ranks, helper processes, and the launcher that owns the terminal."""

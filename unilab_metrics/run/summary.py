@@ -1,0 +1,119 @@
+"""``run_summary.json``: how the run ended, for the readers that know it by its frozen names.
+
+The producer's own fields come first, then what the bus knows, which wins. Written as a whole
+or not at all; readable by whoever the umask lets in.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from unilab_metrics.config import RUN_SUMMARY_FILE
+from unilab_metrics.outcome import RunOutcome, SourceOutcome
+from unilab_metrics.run.directory import file_mode
+from unilab_metrics.storage.filesystem import write_atomic
+from unilab_schema.metrics import METRIC_SCHEMA_VERSION
+
+
+def write_summary(outcome: RunOutcome) -> None:
+    """Put ``run_summary.json`` in place. Raises ``OSError``."""
+    text = msgspec.json.format(msgspec.json.encode(summary_fields(outcome)), indent=2)
+    write_atomic(outcome.run_dir / RUN_SUMMARY_FILE, text + b"\n", file_mode(outcome.run_dir))
+
+
+def read_summary(run_dir: Path) -> dict[str, Any] | None:
+    """The summary of a run, ``None`` if there is none that can be read."""
+    try:
+        return msgspec.json.decode((run_dir / RUN_SUMMARY_FILE).read_bytes(), type=dict[str, Any])
+    except (OSError, msgspec.MsgspecError, UnicodeDecodeError):
+        return None
+
+
+def summary_fields(outcome: RunOutcome) -> dict[str, Any]:
+    """Pure. Times are ISO 8601 in UTC with ``+00:00``, durations are seconds, numbers that JSON
+    does not know (NaN, infinities) are null, and nothing is rounded."""
+    fields: dict[str, Any] = {name: _json_value(value) for name, value in outcome.summary.items()}
+    wall_time_s = max(outcome.ended_unix_ns - outcome.started_unix_ns, 0) / 1e9
+    fields.setdefault("training_wall_time_sec", outcome.elapsed_s)
+    fields.setdefault("completed_iterations", _completed(outcome))
+    if outcome.env_steps is not None:
+        fields.setdefault("total_env_steps", outcome.env_steps)
+    fields |= {
+        "status": outcome.status,
+        "metric_schema_version": METRIC_SCHEMA_VERSION,
+        "algo": outcome.run.algorithm,
+        "task": outcome.run.task,
+        "sim_backend": outcome.run.sim_backend,
+        "log_dir": os.fspath(outcome.run_dir),
+        "start_time_utc": _utc(outcome.started_unix_ns),
+        "end_time_utc": _utc(outcome.ended_unix_ns),
+        "wall_time_sec": wall_time_s,
+        "wandb_run_url": None,
+        "bus": _bus_fields(outcome),
+    }
+    if outcome.text:
+        fields.setdefault("error", outcome.text)
+    return fields
+
+
+def _completed(outcome: RunOutcome) -> int:
+    if outcome.iterations is None:
+        return 0
+    # On-policy iterations count from 0, off-policy ones from 1.
+    return outcome.iterations + (1 if outcome.run.step_axis == "iteration" else 0)
+
+
+def _bus_fields(outcome: RunOutcome) -> dict[str, Any]:
+    return {
+        "attempt": outcome.attempt,
+        "world_size": outcome.run.world_size,
+        "updates": outcome.updates,
+        "backends": dict(outcome.backends),
+        "journaled_frames": sum(source.frames for source in outcome.sources),
+        "lost_frames": sum(source.lost for source in outcome.sources),
+        "dropped_calls": _all_drops(outcome),
+        "late_values": outcome.late_values,
+        "quarantined_frames": outcome.quarantined,
+        "first_nonfinite": {
+            tag: {"iteration": iteration, "rank": rank}
+            for tag, (iteration, rank) in outcome.first_nonfinite.items()
+        },
+        "unregistered_tags": list(outcome.unregistered_tags),
+        "sources": [_source_fields(source) for source in outcome.sources],
+    }
+
+
+def _all_drops(outcome: RunOutcome) -> dict[str, int]:
+    drops: dict[str, int] = {}
+    for source in outcome.sources:
+        for reason, count in source.drops.items():
+            drops[reason] = drops.get(reason, 0) + count
+    return drops
+
+
+def _source_fields(source: SourceOutcome) -> dict[str, Any]:
+    return {
+        "rank": source.key.rank,
+        "role": source.key.role,
+        "instance": source.key.instance,
+        "host": source.host,
+        "pid": source.pid,
+        "state": source.state,
+        "journaled_frames": source.frames,
+        "lost_frames": source.lost,
+        "dropped_calls": dict(source.drops),
+    }
+
+
+def _json_value(value: Any) -> Any:
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def _utc(unix_ns: int) -> str:
+    return datetime.fromtimestamp(unix_ns / 1e9, timezone.utc).isoformat()

@@ -1,0 +1,68 @@
+"""The terminal of a launcher: who may take it, and how it becomes usable again.
+
+A terminal program that is killed leaves raw mode, the alternate screen, mouse reports and
+bracketed paste on. Whoever spawned it puts them back.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import termios
+from collections.abc import Generator, Mapping
+from typing import Any
+
+# DECSC first: where the alternate screen was off, ?1049l would move the cursor.
+RESET_MODES = (
+    "\x1b7\x1b[?1049l\x1b[?25h\x1b[?1000l\x1b[?1003l\x1b[?1015l\x1b[?1006l"
+    "\x1b[?1004l\x1b[?2004l\x1b[?7h\x1b[<u"
+)
+_STANDARD_FDS = (0, 1, 2)
+
+
+def can_take_terminal(environ: Mapping[str, str]) -> bool:
+    """Whether a full-screen program may run here: input, output and errors are a terminal, we
+    are its foreground group, and neither ``TERM`` nor ``CI`` speaks against it."""
+    if environ.get("TERM", "dumb") in {"", "dumb"}:
+        return False
+    if environ.get("CI", "").lower() not in {"", "0", "false"}:
+        return False
+    if not all(_is_terminal(fd) for fd in _STANDARD_FDS):
+        return False
+    try:
+        return os.tcgetpgrp(0) == os.getpgrp()
+    except OSError:
+        return False
+
+
+class TerminalState:
+    """The settings of a terminal as they were, to be restored any number of times."""
+
+    def __init__(self, fd: int = 0) -> None:
+        """Remember the settings of ``fd``. Raises ``termios.error`` if it is no terminal."""
+        self._fd = fd
+        self._attributes: list[Any] = termios.tcgetattr(fd)
+
+    def restore(self) -> None:
+        """Settings and modes as before; silent if the terminal is gone."""
+        with _unstoppable(), contextlib.suppress(OSError, termios.error):
+            os.write(self._fd, RESET_MODES.encode())
+            termios.tcsetattr(self._fd, termios.TCSANOW, self._attributes)
+
+
+@contextlib.contextmanager
+def _unstoppable() -> Generator[None]:
+    """A background group that sets the terminal would be stopped by SIGTTOU."""
+    before = signal.signal(signal.SIGTTOU, signal.SIG_IGN)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTTOU, before)
+
+
+def _is_terminal(fd: int) -> bool:
+    try:
+        return os.isatty(fd)
+    except OSError:
+        return False
