@@ -1,0 +1,39 @@
+"""``demo``: a real training job, small, with everything around it."""
+
+from __future__ import annotations
+
+import click
+
+_EPILOG = """\b
+Examples
+  unilab-metrics demo
+  unilab-metrics demo --ranks 1 --iterations 300 --headless
+  unilab-metrics demo training.env_steps_per_sync=4 algo.seed=7
+
+\b
+Exit codes
+  0    the training is complete
+  2    an option or override that cannot be used
+  130  stopped by Ctrl+C
+  else that of the rank that failed
+"""
+
+
+@click.command(epilog=_EPILOG)
+@click.option("--ranks", type=click.IntRange(1), default=2, show_default=True, metavar="N")
+@click.option("--iterations", type=click.IntRange(1), metavar="K", help="Instead of a minute.")
+@click.option("--headless", is_flag=True, help="Plain lines, also in a terminal.")
+@click.argument("overrides", nargs=-1, metavar="[KEY=VALUE]...")
+def demo(ranks: int, iterations: int | None, overrides: tuple[str, ...], *, headless: bool) -> int:
+    """Train SAC on a small task for about a minute and show it live.
+
+    Each rank is a learner and a collector process; the sidecar owns the terminal, q closes
+    it. Without a terminal there is a plain line every few seconds.
+    """
+    from unilab_metrics.demo.launch import run_demo
+    from unilab_metrics.demo.options import OptionError
+
+    try:
+        return run_demo(ranks, iterations, headless, overrides)
+    except OptionError as error:
+        raise click.UsageError(str(error)) from error

@@ -1,0 +1,110 @@
+"""``aggregate`` and ``write``: the commands that a run starts for itself.
+
+A user needs them to finish by hand what was cut off.
+"""
+
+from __future__ import annotations
+
+import os
+from functools import partial
+from pathlib import Path
+
+import click
+
+from unilab_metrics.config import LAUNCH_VARIABLE
+from unilab_metrics.errors import RunNotFoundError
+
+_RUN_DIR = click.Path(file_okay=False, path_type=Path)
+_AGGREGATE_EPILOG = """\b
+Examples
+  unilab-metrics aggregate logs/sac/cart_reach/2026-03-09_18-30-00_numpy
+
+\b
+Exit codes
+  0  every source has ended and every backend has the last update
+  1  ended by SIGTERM while sources live; their frames wait
+  3  no such directory
+  5  the run has a live aggregator
+  6  a journal that cannot be continued
+"""
+_WRITE_EPILOG = """\b
+Examples
+  unilab-metrics write logs/sac/cart_reach/2026-03-09_18-30-00_numpy --backend tensorboard
+
+\b
+Exit codes
+  0  the backend has the last update
+  3  no run in RUN_DIR
+  5  another writer of this backend is at work
+  6  a history of a version that this program does not know
+"""
+
+
+@click.command(epilog=_AGGREGATE_EPILOG)
+@click.argument("run_dir", type=_RUN_DIR)
+@click.option(
+    "--spool",
+    "spools",
+    type=click.Path(path_type=Path),
+    multiple=True,
+    help="Directory in which the run's processes have their spools; may be repeated.",
+)
+@click.option("--backend", "backends", multiple=True, help="What to write into; may be repeated.")
+@click.option("--log-interval", type=click.IntRange(1), help="Backends get every N-th iteration.")
+def aggregate(
+    run_dir: Path, spools: tuple[Path, ...], backends: tuple[str, ...], log_interval: int | None
+) -> int:
+    """Be the aggregator of the run in RUN_DIR: receive, reduce, journal, announce.
+
+    What is not said is taken from how the run was started. Ends with the run; SIGTERM lets it
+    end when the sources have, at the latest after its drain time.
+    """
+    from unilab_metrics.aggregate.aggregator import BackendProcess, Options, run_aggregator
+    from unilab_metrics.aggregate.process_log import say
+    from unilab_metrics.run.bus_settings import read_settings
+    from unilab_metrics.run.processes import start_writer
+    from unilab_metrics.run.summary import write_summary
+    from unilab_metrics.run.supervision import Supervisor
+    from unilab_metrics.storage.lease import is_free
+    from unilab_metrics.transport.rendezvous import bus_directory
+
+    if not run_dir.is_dir():
+        raise RunNotFoundError(run_dir, "no such directory")
+    run_dir = run_dir.absolute()
+    settings = read_settings(run_dir)
+
+    def writer(name: str) -> BackendProcess:
+        lease = bus_directory(run_dir) / f"writer-{name}.lease"
+        return Supervisor(
+            partial(start_writer, run_dir, name, log_interval or settings.log_interval),
+            is_taken=lambda: not is_free(lease),
+            report=lambda text: say(f"writer {name}: {text}"),
+        )
+
+    options = Options(
+        spool_directories=spools or [Path(spool) for spool in settings.spools],
+        launch=os.environ.get(LAUNCH_VARIABLE, ""),
+        backends={name: writer(name) for name in backends or settings.backends},
+    )
+    return run_aggregator(run_dir, options, write_summary=write_summary)
+
+
+@click.command(epilog=_WRITE_EPILOG)
+@click.argument("run_dir", type=_RUN_DIR)
+@click.option("--backend", default="tensorboard", show_default=True, help="What to write into.")
+@click.option(
+    "--log-interval", type=click.IntRange(1), help="Write every N-th iteration, and the last."
+)
+def write(run_dir: Path, backend: str, log_interval: int | None) -> int:
+    """Be the writer of one backend of the run in RUN_DIR.
+
+    Follows a live run to its end; of an ended one it completes what was cut off. Goes on
+    where the backend is: nothing is written twice.
+    """
+    from unilab_metrics.run.bus_settings import read_settings
+    from unilab_metrics.write.process import BACKENDS, write_run
+
+    if backend not in BACKENDS:
+        raise click.BadParameter(f"no backend {backend!r}; there are: {', '.join(BACKENDS)}")
+    interval = log_interval or read_settings(run_dir).log_interval
+    return write_run(run_dir.absolute(), backend, log_interval=interval)

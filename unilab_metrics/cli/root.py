@@ -1,0 +1,88 @@
+"""The command group: what is common to all commands, and where each one lies.
+
+A command's module is imported when it is used, so that ``ls`` does not wait for what
+``aggregate`` needs.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
+import click
+
+from unilab_metrics import __version__
+from unilab_metrics.errors import ExitCode, UnilabMetricsError
+
+# \b keeps click from joining the lines of a paragraph.
+_EPILOG = """\b
+Examples
+  unilab-metrics demo                  train for a minute and watch
+  unilab-metrics attach                watch the newest live run
+  unilab-metrics verify logs/sac/...   prove that nothing was lost
+
+\b
+Exit codes
+  0    done
+  1    unexpected error
+  2    wrong usage
+  3    no run in that directory
+  4    no live run
+  5    refused: another process holds the run
+  6    damaged files, or of a version that this program does not know
+  7    verification failed
+  130  interrupted
+"""
+
+_COMMANDS = {
+    "demo": ("unilab_metrics.cli.demo", "Train a small real job and watch it."),
+    "attach": ("unilab_metrics.cli.watch", "Open a sidecar on a live run."),
+    "ls": ("unilab_metrics.cli.watch", "List live and recent runs."),
+    "verify": ("unilab_metrics.cli.verify", "Prove that a run lost and changed nothing."),
+    "aggregate": ("unilab_metrics.cli.processes", "Be the aggregator of a run."),
+    "write": ("unilab_metrics.cli.processes", "Be the writer of one backend of a run."),
+}
+
+
+class CommandGroup(click.Group):
+    """Imports commands when they are used; ends on our errors with one line and their code."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """The commands in the order in which a user meets them."""
+        del ctx
+        return list(_COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """The command of that name, ``None`` if there is none."""
+        del ctx
+        known = _COMMANDS.get(cmd_name)
+        if known is None:
+            return None
+        return getattr(importlib.import_module(known[0]), cmd_name)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """The list of commands, without importing any of them."""
+        del ctx
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, text) for name, (_, text) in _COMMANDS.items()])
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run the command; what it returns is the exit code."""
+        try:
+            status = super().invoke(ctx)
+        except UnilabMetricsError as error:
+            click.echo(f"unilab-metrics: {error}", err=True)
+            ctx.exit(int(error.exit_code))
+        except KeyboardInterrupt:
+            ctx.exit(int(ExitCode.INTERRUPTED))
+        ctx.exit(status if isinstance(status, int) else int(ExitCode.OK))
+
+
+@click.group(
+    cls=CommandGroup,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+    epilog=_EPILOG,
+)
+@click.version_option(__version__, prog_name="unilab-metrics", message="%(prog)s %(version)s")
+def commands() -> None:
+    """A metrics bus for reinforcement-learning training."""

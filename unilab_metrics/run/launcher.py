@@ -1,0 +1,228 @@
+"""The launcher that owns the terminal: starts a training, shows it, and cleans up after it.
+
+Nothing here touches the training but three things: it starts the ranks, it passes a request
+to stop on to them, and it ends the rest when one of them has failed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Generator, Sequence
+from pathlib import Path
+from types import FrameType
+from typing import BinaryIO
+
+from unilab_metrics.errors import ExitCode
+from unilab_metrics.run.console import last_lines, open_console
+from unilab_metrics.run.report import report_lines
+from unilab_metrics.run.summary import read_summary
+from unilab_metrics.run.terminal import TerminalState, can_take_terminal
+from unilab_metrics.run.view import View
+from unilab_metrics.storage.lease import is_free
+from unilab_metrics.transport.rendezvous import aggregator_lease
+
+Processes = Sequence[subprocess.Popen[bytes]]
+StartTraining = Callable[[BinaryIO], Processes]
+
+_TICK_S = 0.1
+_STOP_GRACE_S = 8.0
+_PEERS_GRACE_S = 10.0
+_DRAIN_S = 15.0
+_RUN_END_GRACE_S = 1.0
+_FAILURE_LINES = 20
+_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+
+def run_owning_terminal(
+    start_training: StartTraining, run_dir: Path, *, headless: bool = False
+) -> int:
+    """Run a training from its start to its report; the exit code for the shell.
+
+    ``start_training`` gets ``console.log`` for the ranks' output and errors and returns the
+    rank processes, each started with ``start_new_session=True``. They get SIGTERM to stop and
+    SIGKILL 8 s later. ``run_dir`` exists; the ranks know it. ``headless`` never takes the
+    terminal. Blocks the calling (main) thread until the training and its aggregator are gone.
+
+    0 when every rank ended with 0; 130 after Ctrl+C; 128 + n when a signal n ended us or a
+    rank; else the exit code of the first rank that failed.
+    """
+    return _Launch(run_dir, headless=headless).run(start_training)
+
+
+class _Launch:
+    def __init__(self, run_dir: Path, *, headless: bool) -> None:
+        self._run_dir = run_dir
+        self._takes_screen = not headless and can_take_terminal(os.environ)
+        self._terminal = TerminalState() if self._takes_screen else None
+        self._view: View | None = None
+        self._requests: list[int] = []
+        self._stopped_by: int | None = None
+
+    def run(self, start_training: StartTraining) -> int:
+        with open_console(self._run_dir) as console, self._signals():
+            processes = start_training(console)
+            try:
+                self._view = self._first_view()
+                self._attend(processes)
+                self._await_bus()
+            finally:
+                _end(processes, lambda: False)
+                self._close_view()
+        failed = self._failed(processes)
+        self._say(*self._last_words(processes, failed))
+        return self._exit_code(processes, failed)
+
+    def _attend(self, processes: Processes) -> None:
+        failed_s: float | None = None
+        while any(process.poll() is None for process in processes):
+            if self._stop_requested():
+                _end(processes, lambda: bool(self._requests))
+                return
+            if failed_s is None and any(process.returncode for process in processes):
+                failed_s = time.monotonic()
+            if failed_s is not None and time.monotonic() - failed_s > _PEERS_GRACE_S:
+                _end(processes, lambda: bool(self._requests))
+                return
+            self._look_after_view()
+            time.sleep(_TICK_S)
+
+    def _stop_requested(self) -> bool:
+        while self._requests:
+            number = self._requests.pop(0)
+            if number == signal.SIGINT and self._view is not None and self._view.owns_screen:
+                # Before the sidecar has the keyboard, Ctrl+C is meant for it all the same.
+                self._view.close(linger_s=0.0)
+                continue
+            self._stopped_by = number
+            if number == signal.SIGINT:
+                self._say("stopping the training; Ctrl+C again kills it")
+            return True
+        return False
+
+    def _first_view(self) -> View | None:
+        with contextlib.suppress(OSError):
+            return View.sidecar(self._run_dir) if self._takes_screen else self._lines()
+        return None
+
+    def _lines(self) -> View | None:
+        with contextlib.suppress(OSError):
+            return View.lines(self._run_dir)
+        return None
+
+    def _look_after_view(self) -> None:
+        if self._view is None or self._view.exit_status is None:
+            return
+        was_screen, status = self._view.owns_screen, self._view.exit_status
+        self._view = None
+        if not was_screen:
+            return
+        self._restore_terminal()
+        if self._run_ends_now():
+            return
+        if status:
+            self._say(f"the sidecar ended with {status}")
+        self._say("training goes on; Ctrl+C again stops it")
+        self._view = self._lines()
+
+    def _run_ends_now(self) -> bool:
+        """Whether the sidecar left because the run is over, which the ranks notice later."""
+        deadline_s = time.monotonic() + _RUN_END_GRACE_S
+        while time.monotonic() < deadline_s:
+            if read_summary(self._run_dir) is not None:
+                return True
+            time.sleep(_TICK_S)
+        return False
+
+    def _await_bus(self) -> None:
+        """The aggregator ends when every frame is in the backends, or at its own deadline."""
+        lease = aggregator_lease(self._run_dir)
+        deadline_s = time.monotonic() + _DRAIN_S
+        while time.monotonic() < deadline_s and not self._requests:
+            if is_free(lease):
+                return
+            time.sleep(_TICK_S)
+
+    def _close_view(self) -> None:
+        if self._view is not None:
+            self._view.close()
+            self._view = None
+        self._restore_terminal()
+
+    def _restore_terminal(self) -> None:
+        if self._terminal is not None:
+            self._terminal.restore()
+
+    def _failed(self, processes: Processes) -> int | None:
+        if self._stopped_by is not None:
+            return None
+        return next((i for i, process in enumerate(processes) if process.returncode), None)
+
+    def _last_words(self, processes: Processes, failed: int | None) -> list[str]:
+        lines = report_lines(self._run_dir)
+        if failed is not None:
+            ending = _ending(processes[failed].returncode)
+            lines += ["", f"Process {failed} {ending}. Its last lines:"]
+            lines += [f"  {line}" for line in last_lines(self._run_dir, _FAILURE_LINES)]
+        return lines
+
+    def _exit_code(self, processes: Processes, failed: int | None) -> int:
+        if self._stopped_by == signal.SIGINT:
+            return ExitCode.INTERRUPTED
+        if self._stopped_by is not None:
+            return 128 + self._stopped_by
+        if failed is None:
+            return ExitCode.OK
+        status = processes[failed].returncode
+        return 128 - status if status < 0 else status
+
+    def _say(self, *lines: str) -> None:
+        with contextlib.suppress(OSError, ValueError):  # nobody may be reading any more
+            print("\n".join(lines), flush=True)  # noqa: T201 (a launcher speaks to its user)
+
+    @contextlib.contextmanager
+    def _signals(self) -> Generator[None]:
+        def remember(number: int, _frame: FrameType | None) -> None:
+            self._requests.append(number)
+
+        before = {number: signal.getsignal(number) for number in _SIGNALS}
+        for number, handler in before.items():
+            if handler != signal.SIG_IGN:  # nohup, or a shell's background job
+                signal.signal(number, remember)
+        try:
+            yield
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
+
+
+def _end(processes: Processes, is_impatient: Callable[[], bool]) -> None:
+    """SIGTERM, then SIGKILL after the grace or at once when impatient; then all are gone."""
+    alive = [process for process in processes if process.poll() is None]
+    for process in alive:
+        process.terminate()
+    deadline_s = time.monotonic() + _STOP_GRACE_S
+    while any(process.poll() is None for process in alive):
+        if time.monotonic() > deadline_s or is_impatient():
+            break
+        time.sleep(_TICK_S)
+    for process in alive:
+        if process.poll() is None:
+            _kill_group(process)
+        process.wait()
+
+
+def _kill_group(process: subprocess.Popen[bytes]) -> None:
+    """The whole group of a rank that leads one: its collectors too."""
+    with contextlib.suppress(ProcessLookupError):
+        if os.getpgid(process.pid) == process.pid:
+            os.killpg(process.pid, signal.SIGKILL)
+        else:
+            process.kill()
+
+
+def _ending(status: int) -> str:
+    return f"died of signal {-status}" if status < 0 else f"ended with {status}"

@@ -1,0 +1,70 @@
+"""What a launcher shows while its training runs: the sidecar, or plain lines.
+
+Both are processes of their own, so that nothing on the screen can hold up or take down the
+launcher, and through it the training. The sidecar is started, not imported.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from pathlib import Path
+
+from unilab_metrics.run.processes import helper_python, python_environment
+
+_LINGER_S = 8.0
+_TERMINATE_S = 2.0
+
+
+def sidecar_command(run_dir: Path, *options: str) -> list[str]:
+    """Command line of a sidecar on this run."""
+    return [helper_python(os.environ), "-m", "unilab_sidecar", os.fspath(run_dir), *options]
+
+
+class View:
+    """A process that shows the run. ``owns_screen``: full screen, else plain lines."""
+
+    def __init__(self, process: subprocess.Popen[bytes], *, owns_screen: bool) -> None:
+        self._process = process
+        self.owns_screen = owns_screen
+
+    @classmethod
+    def sidecar(cls, run_dir: Path) -> View:
+        """The full-screen sidecar on our terminal, in our process group. Raises ``OSError``."""
+        command = sidecar_command(run_dir, "--launched", "--exit-with-run")
+        process = subprocess.Popen(command, env=python_environment(os.environ))
+        return cls(process, owns_screen=True)
+
+    @classmethod
+    def lines(cls, run_dir: Path) -> View:
+        """One plain line every few seconds on our standard output. Raises ``OSError``.
+
+        In a session of its own, so that Ctrl+C is ours to handle.
+        """
+        command = sidecar_command(run_dir, "--plain", "--launched", "--exit-with-run")
+        process = subprocess.Popen(
+            command,
+            stdin=subprocess.DEVNULL,
+            env=python_environment(os.environ),
+            start_new_session=True,
+        )
+        return cls(process, owns_screen=False)
+
+    @property
+    def exit_status(self) -> int | None:
+        """``None`` while it runs, negative for a signal."""
+        return self._process.poll()
+
+    def close(self, linger_s: float = _LINGER_S) -> None:
+        """Give it ``linger_s`` to end by itself with the run, then end it."""
+        for patience_s, end in (
+            (linger_s, self._process.terminate),
+            (_TERMINATE_S, self._process.kill),
+        ):
+            try:
+                self._process.wait(patience_s)
+            except subprocess.TimeoutExpired:
+                end()
+            else:
+                return
+        self._process.wait()
