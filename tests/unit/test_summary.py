@@ -1,0 +1,125 @@
+"""``run_summary.json`` keeps the names that its readers know."""
+
+from __future__ import annotations
+
+import json
+import math
+import stat
+from dataclasses import replace
+from pathlib import Path
+
+from unilab_metrics.outcome import RunOutcome, SourceOutcome
+from unilab_metrics.run.summary import read_summary, summary_fields, write_summary
+from unilab_schema.identity import RunInfo, SourceKey
+
+OUTCOME = RunOutcome(
+    run=RunInfo(
+        algorithm="sac", task="Toy", sim_backend="numpy", step_axis="env_steps", world_size=2
+    ),
+    run_dir=Path("/logs/sac/Toy/2026-03-09_18-30-00_numpy"),
+    attempt=1,
+    status="completed",
+    started_unix_ns=1_700_000_000_000_000_000,
+    ended_unix_ns=1_700_000_062_500_000_000,
+    elapsed_s=60.25,
+    updates=1510,
+    iterations=1500,
+    env_steps=96_000,
+    sources=(
+        SourceOutcome(
+            key=SourceKey(0, "learner"),
+            pid=7,
+            host="node",
+            state="finished",
+            frames=1500,
+            lost=0,
+            drops={"string": 2},
+        ),
+        SourceOutcome(
+            key=SourceKey(0, "collector"),
+            pid=8,
+            host="node",
+            state="lost",
+            frames=400,
+            lost=3,
+            drops={"string": 1, "spool_full": 4},
+        ),
+    ),
+    summary={"final_mean_reward": 12.5, "best_mean_reward": math.nan, "status": "mine"},
+    backends={"tensorboard": 1510},
+    first_nonfinite={"Loss/actor": (12, 1)},
+)
+
+
+def test_the_trackers_keys_and_their_forms() -> None:
+    fields = summary_fields(OUTCOME)
+    assert fields["algo"] == "sac"
+    assert fields["task"] == "Toy"
+    assert fields["sim_backend"] == "numpy"
+    assert fields["log_dir"] == "/logs/sac/Toy/2026-03-09_18-30-00_numpy"
+    assert fields["start_time_utc"] == "2023-11-14T22:13:20+00:00"
+    assert fields["end_time_utc"] == "2023-11-14T22:14:22.500000+00:00"
+    assert fields["wall_time_sec"] == 62.5
+    assert fields["wandb_run_url"] is None
+    assert fields["metric_schema_version"] == 1
+    assert fields["completed_iterations"] == 1500
+    assert fields["total_env_steps"] == 96_000
+    assert fields["training_wall_time_sec"] == 60.25
+
+
+def test_the_producers_own_fields_stay_but_the_status_is_the_buss() -> None:
+    fields = summary_fields(OUTCOME)
+    assert fields["final_mean_reward"] == 12.5
+    assert fields["best_mean_reward"] is None, "NaN is no JSON"
+    assert fields["status"] == "completed"
+
+
+def test_a_producer_knows_its_iterations_better() -> None:
+    known = replace(OUTCOME, summary={"completed_iterations": 1499, "total_env_steps": 95_000})
+    assert summary_fields(known)["completed_iterations"] == 1499
+    assert summary_fields(known)["total_env_steps"] == 95_000
+
+
+def test_on_policy_iterations_count_from_zero() -> None:
+    on_policy = replace(OUTCOME, run=RunInfo(algorithm="ppo"), iterations=149, env_steps=None)
+    assert summary_fields(on_policy)["completed_iterations"] == 150
+    assert "total_env_steps" not in summary_fields(on_policy), "nobody counted, so not 0"
+    assert summary_fields(replace(OUTCOME, iterations=None))["completed_iterations"] == 0
+
+
+def test_a_failed_run_says_why() -> None:
+    failed = replace(OUTCOME, status="failed", text="gone without goodbye: learner of rank 0")
+    assert summary_fields(failed)["status"] == "failed"
+    assert summary_fields(failed)["error"] == "gone without goodbye: learner of rank 0"
+
+
+def test_losses_are_counted_and_named() -> None:
+    bus = summary_fields(OUTCOME)["bus"]
+    assert bus["journaled_frames"] == 1900
+    assert bus["lost_frames"] == 3
+    assert bus["dropped_calls"] == {"string": 3, "spool_full": 4}
+    assert bus["backends"] == {"tensorboard": 1510}
+    assert bus["first_nonfinite"] == {"Loss/actor": {"iteration": 12, "rank": 1}}
+    assert [source["role"] for source in bus["sources"]] == ["learner", "collector"]
+    assert bus["sources"][1]["dropped_calls"] == {"string": 1, "spool_full": 4}
+
+
+def test_the_file_is_strict_json_with_the_directorys_permissions(run_dir: Path) -> None:
+    run_dir.chmod(0o750)
+    write_summary(replace(OUTCOME, run_dir=run_dir))
+    path = run_dir / "run_summary.json"
+    assert stat.S_IMODE(path.stat().st_mode) == 0o640
+
+    def refuse(constant: str) -> None:
+        raise AssertionError(constant)
+
+    assert json.loads(path.read_text(), parse_constant=refuse) == read_summary(run_dir)
+    assert [entry.name for entry in run_dir.iterdir()] == ["run_summary.json"]
+
+
+def test_a_summary_that_cannot_be_read_is_none(run_dir: Path) -> None:
+    assert read_summary(run_dir) is None
+    (run_dir / "run_summary.json").write_bytes(b"\xff{")
+    assert read_summary(run_dir) is None
+    (run_dir / "run_summary.json").write_bytes(b"[1]")
+    assert read_summary(run_dir) is None
