@@ -1,0 +1,442 @@
+"""The writer's loop against an aggregator whose every step the test decides."""
+
+from __future__ import annotations
+
+import os
+import signal
+import struct
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import zmq
+from tensorboard.backend.event_processing.event_accumulator import (
+    DEFAULT_SIZE_GUIDANCE,
+    EventAccumulator,
+)
+
+from unilab_metrics.errors import LeaseHeldError
+from unilab_metrics.storage.filesystem import boot_id, private_directory
+from unilab_metrics.storage.lease import Lease
+from unilab_metrics.storage.records import encode_record
+from unilab_metrics.storage.segments import (
+    SegmentHeader,
+    SegmentWriter,
+    encode_segment_header,
+    segment_name,
+)
+from unilab_metrics.transport import rendezvous, sockets
+from unilab_metrics.write import writer as writer_module
+from unilab_metrics.write.backends.base import BackendError
+from unilab_metrics.write.backends.tensorboard import TensorBoardBackend
+from unilab_metrics.write.process import StopSignal, make_backend, write_run
+from unilab_metrics.write.writer import run_writer
+from unilab_schema.codec import KIND_OF, decode_request, encode_message, encode_payload
+from unilab_schema.control import BackendProgress, BackendStatus, Epoch, Head
+from unilab_schema.identity import RunInfo
+from unilab_schema.updates import AttemptOpened, RunEnded, Update, UpdateLayout
+
+JOURNAL = bytes(range(16))
+RUN = RunInfo("sac", step_axis="env_steps")
+TAGS = ("Loss/actor", "Train/iteration", "Terminal/num_envs")
+
+
+class Run:
+    """A history on disk, and an aggregator's sockets and lease if asked for."""
+
+    def __init__(self, run_dir: Path, sockets_directory: Path) -> None:
+        self.run_dir = run_dir
+        self.bus = private_directory(rendezvous.bus_directory(run_dir))
+        self._endpoint = f"ipc://{sockets_directory}"
+        self._segment = SegmentWriter.create(self.bus / segment_name("history", 1, 0))
+        self.epoch = Epoch(JOURNAL, 1)
+        self._segment.append(encode_segment_header(SegmentHeader(1, "history", self.epoch, 0)))
+        layout = encode_payload(UpdateLayout(0, TAGS))
+        self._segment.append(encode_record(KIND_OF[UpdateLayout], 0, layout))
+        self.update = 0
+        self.iteration = 0
+        self.statuses: list[BackendStatus] = []
+        self._lease: Lease | None = None
+        self._context: zmq.Context[Any] | None = None
+        self._sockets: list[zmq.Socket[bytes]] = []
+        self.append(AttemptOpened(1, 1, RUN))
+
+    def append(self, entry: Any) -> None:
+        self.update += 1
+        self._segment.append(
+            encode_record(KIND_OF[type(entry)], self.update, encode_payload(entry))
+        )
+
+    def updates(self, count: int) -> None:
+        for _ in range(count):
+            self.iteration += 1
+            values = struct.pack("<3d", self.iteration / 3, self.iteration, 8.0)
+            steps = self.iteration * 32
+            self.append(Update(1, self.iteration, steps, time.time_ns(), 0, 0.0, 1, 1, 0, values))
+
+    def end(self) -> None:
+        self.append(RunEnded(1, "completed", time.time_ns()))
+
+    def start_aggregator(self) -> None:
+        self._lease = Lease.create(self.bus, rendezvous.AGGREGATOR_LEASE, b"")
+        self._context = sockets.context()
+        announce, fetch = f"{self._endpoint}/out", f"{self._endpoint}/ask"
+        self._sockets = [
+            sockets.announce(self._context, announce),
+            sockets.serve(self._context, fetch),
+        ]
+        rendezvous.write(
+            self.bus,
+            rendezvous.ConnectionFile(
+                run_dir=str(self.run_dir),
+                journal=JOURNAL.hex(),
+                pid=os.getpid(),
+                started_unix_ns=1,
+                boot_id=boot_id(),
+                host="here",
+                ingest=f"{self._endpoint}/in",
+                announce=announce,
+                fetch=fetch,
+            ),
+        )
+
+    def announce(self, *, durable: int | None = None, ended: str | None = None) -> None:
+        update = self.update
+        head = Head(
+            self.epoch,
+            update,
+            update if durable is None else durable,
+            1,
+            RUN,
+            str(self.run_dir),
+            (),
+            tuple(self.statuses[-1:]),
+            0,
+            0,
+            ended,
+        )
+        self._sockets[0].send(encode_message(head))
+
+    def send_raw(self, data: bytes) -> None:
+        self._sockets[0].send(data)
+
+    def hear(self) -> None:
+        try:
+            while True:
+                _, data = self._sockets[1].recv_multipart(zmq.NOBLOCK)
+                request = decode_request(data)
+                assert isinstance(request, BackendProgress)
+                self.statuses.append(request.status)
+        except zmq.Again:
+            pass
+
+    def stop_aggregator(self) -> None:
+        if self._context is not None:
+            sockets.terminate(self._context, self._sockets)
+        if self._lease is not None:
+            self._lease.release()
+        self._context, self._lease = None, None
+
+    def close(self) -> None:
+        self.stop_aggregator()
+        self._segment.close()
+
+
+class Running:
+    """``run_writer`` in a thread."""
+
+    def __init__(self, run: Run, backend: Any = None, **options: Any) -> None:
+        self.lines: list[str] = []
+        self.result: bool | Exception | None = None
+        self.stop = threading.Event()
+        self.backend = backend or TensorBoardBackend(run.run_dir)
+        options = {"stop": self.stop.is_set, "log": self.lines.append, **options}
+        self._thread = threading.Thread(target=self._run, args=(run.run_dir, options))
+        self._thread.start()
+
+    def _run(self, run_dir: Path, options: dict[str, Any]) -> None:
+        try:
+            self.result = run_writer(run_dir, self.backend, **options)
+        except Exception as error:  # noqa: BLE001
+            self.result = error
+
+    def join(self) -> bool | Exception | None:
+        self._thread.join(20)
+        assert not self._thread.is_alive()
+        return self.result
+
+
+@pytest.fixture
+def run(run_dir: Path, short_path: Path) -> Iterator[Run]:
+    made = Run(run_dir, short_path)
+    yield made
+    made.close()
+
+
+def wait_for(condition: Callable[[], Any], each: Callable[[], Any] = lambda: None) -> None:
+    deadline_s = time.monotonic() + 10
+    while not condition():
+        each()
+        assert time.monotonic() < deadline_s, "not within 10 s"
+        time.sleep(0.02)
+
+
+def points(run: Run, tag: str = "Train/iteration") -> list[tuple[int, float]]:
+    reader = EventAccumulator(
+        str(run.run_dir), size_guidance=dict.fromkeys(DEFAULT_SIZE_GUIDANCE, 0)
+    ).Reload()
+    if tag not in reader.Tags()["scalars"]:
+        return []
+    return [(event.step, event.value) for event in reader.Scalars(tag)]
+
+
+def expected(count: int) -> list[tuple[int, float]]:
+    return [(32 * n, float(n)) for n in range(1, count + 1)]
+
+
+def test_a_live_run_is_followed_to_its_end(run: Run) -> None:
+    run.start_aggregator()
+    writer = Running(run)
+    for _ in range(5):
+        run.updates(3)
+        run.announce()
+    wait_for(lambda: len(points(run)) == 15, run.announce)
+    run.end()
+    wait_for(
+        lambda: writer.result is not None,
+        lambda: (run.hear(), run.announce(ended="completed")),
+    )
+    assert writer.join() is True
+    assert points(run) == expected(15)
+    assert run.statuses[-1] == BackendStatus("tensorboard", "finished", run.update, os.getpid())
+    assert "Terminal/num_envs" not in EventAccumulator(str(run.run_dir)).Reload().Tags()["scalars"]
+    assert not list(run.bus.glob("writer-*"))
+
+
+def test_only_durable_updates_are_taken_while_an_aggregator_lives(run: Run) -> None:
+    run.start_aggregator()
+    run.updates(10)
+    writer = Running(run)
+    wait_for(lambda: len(points(run)) == 4, lambda: run.announce(durable=5))
+    time.sleep(0.3)
+    assert points(run) == expected(4)
+    # Nobody can tell any more: what the file holds is synced and taken.
+    run.stop_aggregator()
+    assert writer.join() is True
+    assert points(run) == expected(10)
+
+
+def test_nothing_is_taken_before_the_first_announcement(run: Run) -> None:
+    run.start_aggregator()
+    run.updates(3)
+    writer = Running(run)
+    time.sleep(0.4)
+    writer.stop.set()
+    assert writer.join() is False
+    assert points(run) == []
+
+
+def test_a_writer_that_starts_late_has_all_iterations_from_the_first(run: Run) -> None:
+    run.start_aggregator()
+    run.updates(2500)
+    writer = Running(run)
+    wait_for(lambda: writer.backend.update == run.update, run.announce)
+    writer.stop.set()
+    assert writer.join() is False
+    assert points(run) == expected(2500)
+
+
+def test_an_ended_run_is_completed_offline(run: Run) -> None:
+    run.updates(40)
+    run.end()
+    assert Running(run).join() is True
+    files = sorted(run.run_dir.iterdir())
+    assert points(run) == expected(40)
+    assert Running(run).join() is True
+    assert sorted(run.run_dir.iterdir()) == files
+    assert points(run) == expected(40)
+
+
+def test_a_torn_tail_of_the_history_waits_for_its_rest(run: Run) -> None:
+    run.updates(4)
+    path = run.bus / segment_name("history", 1, 0)
+    whole = path.read_bytes()
+    path.write_bytes(whole[:-5])
+    Running(run).join()
+    assert points(run) == expected(3)
+    path.write_bytes(whole)
+    Running(run).join()
+    assert points(run) == expected(4)
+
+
+def test_progress_is_reported_at_least_once_a_second(run: Run) -> None:
+    run.start_aggregator()
+    run.updates(1)
+    writer = Running(run)
+    wait_for(lambda: len(run.statuses) >= 4, lambda: (run.announce(), run.hear()))
+    writer.stop.set()
+    writer.join()
+    assert {status.state for status in run.statuses} == {"running"}
+    assert run.statuses[-1].update == run.update
+    assert run.statuses[-1].pid == os.getpid()
+
+
+def test_values_are_readable_within_two_seconds(run: Run) -> None:
+    run.start_aggregator()
+    writer = Running(run)
+    for count in range(1, 4):
+        run.updates(1)
+        run.announce()
+        started_s = time.monotonic()
+        wait_for(lambda count=count: len(points(run)) == count, run.announce)
+        assert time.monotonic() - started_s < 2
+    writer.stop.set()
+    writer.join()
+
+
+def test_a_second_writer_of_a_backend_is_refused(run: Run) -> None:
+    run.start_aggregator()
+    first = Running(run)
+    wait_for(lambda: list(run.bus.glob("writer-tensorboard.lease")))
+    refused = Running(run, lease_wait_s=0.2).join()
+    assert isinstance(refused, LeaseHeldError)
+    assert refused.pid == os.getpid()
+    assert refused.exit_code == 5
+    first.stop.set()
+    first.join()
+
+
+def test_a_writer_waits_for_its_predecessor_to_end(run: Run) -> None:
+    run.updates(2)
+    held = Lease.create(run.bus, "writer-tensorboard.lease", b"")
+    writer = Running(run)
+    time.sleep(0.3)
+    assert writer.result is None
+    held.release()
+    assert writer.join() is True
+    assert points(run) == expected(2)
+
+
+def test_a_writer_of_a_replaced_aggregator_ends(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    run.start_aggregator()
+    writer = Running(run)
+    run.updates(2)
+    wait_for(lambda: len(points(run)) == 2, run.announce)
+    monkeypatch.setattr("unilab_metrics.write.aggregator_link.owner_pid", lambda _: 1)
+    assert writer.join() is True
+    assert points(run) == expected(2)
+
+
+def test_a_refusing_backend_is_reported_and_tried_again(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(writer_module, "RETRY_S", 0.05)
+    full = threading.Event()
+    full.set()
+    backend = TensorBoardBackend(run.run_dir)
+    flush = backend.flush
+
+    def flush_or_refuse() -> None:
+        if full.is_set() and backend.pending_bytes:
+            raise BackendError(run.run_dir, "No space left on device")
+        flush()
+
+    monkeypatch.setattr(backend, "flush", flush_or_refuse)
+    run.start_aggregator()
+    writer = Running(run, backend)
+    run.updates(5)
+    wait_for(
+        lambda: run.statuses and run.statuses[-1].state == "failed",
+        lambda: (run.announce(), run.hear()),
+    )
+    assert run.statuses[-1].text == f"{run.run_dir}: No space left on device"
+    assert run.statuses[-1].update == 0
+    run.updates(5)
+    full.clear()
+    wait_for(lambda: len(points(run)) == 10, lambda: (run.announce(), run.hear()))
+    writer.stop.set()
+    assert writer.join() is False
+    assert points(run) == expected(10)
+    assert [line for line in writer.lines if "works again" in line]
+    assert len([line for line in writer.lines if "No space" in line]) == 1
+
+
+def test_a_backend_that_never_recovers_does_not_hold_the_end_up(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(writer_module, "RETRY_S", 0.05)
+    monkeypatch.setattr(writer_module, "GIVE_UP_S", 0.2)
+    run.updates(1)
+    backend = TensorBoardBackend(run.run_dir / "missing")
+    result = Running(run, backend).join()
+    assert isinstance(result, BackendError)
+    assert not list(run.bus.glob("writer-*"))
+
+
+def test_the_end_needs_its_record_and_not_only_its_announcement(run: Run) -> None:
+    run.start_aggregator()
+    writer = Running(run, TensorBoardBackend(run.run_dir, log_interval=10))
+    run.updates(3)
+    wait_for(lambda: writer.backend.update == 3, lambda: run.announce(ended="completed"))
+    time.sleep(0.3)
+    assert writer.result is None
+    run.end()
+    wait_for(
+        lambda: writer.result is not None, lambda: (run.hear(), run.announce(ended="completed"))
+    )
+    assert writer.join() is True
+    assert points(run) == expected(3)[2:]
+
+
+def test_garbage_on_the_announcement_socket_is_passed_over(run: Run) -> None:
+    run.start_aggregator()
+    writer = Running(run)
+    run.updates(1)
+    wait_for(
+        lambda: len(points(run)) == 1, lambda: (run.send_raw(b"\xff garbage"), run.announce())
+    )
+    writer.stop.set()
+    writer.join()
+
+
+def test_a_run_without_history_ends_at_once(run_dir: Path) -> None:
+    private_directory(rendezvous.bus_directory(run_dir))
+    complete = run_writer(run_dir, TensorBoardBackend(run_dir), stop=lambda: False, log=str)
+    assert complete is True
+    assert [path.name for path in run_dir.iterdir()] == ["bus"]
+
+
+def test_a_folder_without_a_run_is_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
+    try:
+        assert write_run(tmp_path, "tensorboard") == 3
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+    assert "holds no run" in capsys.readouterr().out
+
+
+def test_an_unknown_backend_is_named() -> None:
+    with pytest.raises(ValueError, match="no backend 'paper'; there are: tensorboard"):
+        make_backend("paper", Path())
+
+
+def test_sigterm_drains_and_a_second_one_hurries() -> None:
+    now_s = 100.0
+    stop = StopSignal(8.0, lambda: now_s)
+    assert not stop()
+    stop.receive()
+    assert not stop()
+    now_s = 107.9
+    assert not stop()
+    now_s = 108.0
+    assert stop()
+    hurried = StopSignal(8.0, lambda: now_s)
+    hurried.receive()
+    hurried.receive()
+    assert hurried()
