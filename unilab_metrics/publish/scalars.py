@@ -121,9 +121,7 @@ def convert(values: Mapping[str, Any]) -> Scalars:
                 numbers_by_tag[tag] = result
     if all(weight == 1.0 for weight in weights.values()):
         return Scalars(numbers_by_tag, None, refused)
-    return Scalars(
-        numbers_by_tag, {tag: weights.get(tag, 1.0) for tag in numbers_by_tag}, refused
-    )
+    return Scalars(numbers_by_tag, {tag: weights.get(tag, 1.0) for tag in numbers_by_tag}, refused)
 
 
 def to_float(value: Any) -> float:

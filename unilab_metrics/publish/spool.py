@@ -109,8 +109,9 @@ class Spool:
         if me in inside:
             self._waiting.append((kind, payload_at, announcement))
             return True
-        inside.add(me)
         try:
+            # Inside the try: a signal may raise as soon as any call has returned.
+            inside.add(me)
             with self._lock:
                 accepted = self._write(kind, payload_at, announcement)
                 while self._waiting:
@@ -125,15 +126,15 @@ class Spool:
         return accepted
 
     def _append_waiting(self, me: int) -> None:
-        self.inside.add(me)
         try:
+            self.inside.add(me)
             with self._lock:
                 while self._waiting:
                     self._write(*self._waiting.popleft())
         finally:
             self.inside.discard(me)
 
-    def _write(self, kind: int, payload_at: PayloadAt, announcement: bool) -> bool:  # noqa: FBT001
+    def _write(self, kind: int, payload_at: PayloadAt, announcement: bool) -> bool:
         try:
             if self._writing:
                 self._recover()
