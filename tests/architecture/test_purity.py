@@ -1,0 +1,57 @@
+"""Pure modules have no clock, socket, file or thread: time and bytes come in as arguments."""
+
+from __future__ import annotations
+
+import ast
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+IMPURE = {
+    "asyncio", "concurrent", "ctypes", "datetime", "fcntl", "glob", "io", "logging", "mmap",
+    "multiprocessing", "os", "pathlib", "random", "secrets", "select", "shutil", "signal",
+    "socket", "subprocess", "sys", "tempfile", "threading", "time", "zmq",
+}  # fmt: skip
+PURE = [
+    *sorted((ROOT / "schema" / "unilab_schema").rglob("*.py")),
+    ROOT / "unilab_metrics" / "storage" / "records.py",
+    *(
+        ROOT / "unilab_metrics" / "aggregate" / f"{name}.py"
+        for name in ("entries", "frame_intake", "packed", "receiver", "reduction", "reports",
+                     "run_data", "sealing", "sources", "state", "window")
+    ),
+    *(ROOT / "sidecar" / "unilab_sidecar" / f"{name}.py" for name in ("layout", "series")),
+]  # fmt: skip
+
+
+def _imported(tree: ast.AST) -> set[str]:
+    names: set[str] = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            names |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            names.add(node.module or "")
+    return {name.split(".")[0] for name in names}
+
+
+def _called(tree: ast.AST) -> set[str]:
+    return {
+        node.func.id
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)
+    }
+
+
+@pytest.mark.parametrize("path", PURE, ids=lambda path: str(path.relative_to(ROOT)))
+def test_a_pure_module_reaches_for_nothing_outside(path: Path) -> None:
+    tree = ast.parse(path.read_text("utf-8"))
+    assert not _imported(tree) & IMPURE
+    assert not _called(tree) & {"open", "print", "input"}
+
+
+def test_the_schema_imports_the_standard_library_and_msgspec_only() -> None:
+    allowed = {"msgspec", "unilab_schema", *sys.stdlib_module_names}
+    for path in (ROOT / "schema" / "unilab_schema").rglob("*.py"):
+        assert _imported(ast.parse(path.read_text("utf-8"))) <= allowed, path

@@ -1,0 +1,78 @@
+"""``schema/README.md`` names every field of the wire, in its order."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from unilab_metrics.storage.segments import KIND_SEGMENT_HEADER, SegmentHeader
+from unilab_schema import codec, control, frames, identity
+from unilab_schema.metrics import MetricSpec
+
+DOCUMENT = (Path(__file__).parents[2] / "schema" / "README.md").read_text("utf-8")
+PARTS: tuple[type[msgspec.Struct], ...] = (
+    identity.SourceKey,
+    identity.RunInfo,
+    frames.Point,
+    MetricSpec,
+    control.Epoch,
+    control.SourceStatus,
+    control.BackendStatus,
+)
+MESSAGES: tuple[type[msgspec.Struct], ...] = (
+    control.Hello,
+    control.Batch,
+    control.Cursor,
+    control.Reject,
+    control.Head,
+    control.Fetch,
+    control.Updates,
+    control.Latest,
+    control.Snapshot,
+    control.BackendProgress,
+)
+KINDS: dict[int, type[msgspec.Struct]] = {**codec.PAYLOADS, KIND_SEGMENT_HEADER: SegmentHeader}
+
+
+def _sections() -> dict[str, str]:
+    pieces = re.split(r"^#{2,3} (.+)$", DOCUMENT, flags=re.MULTILINE)
+    return dict(zip(pieces[1::2], pieces[2::2], strict=True))
+
+
+def _documented_fields(heading: str) -> list[str]:
+    return re.findall(r"^\| `(\w+)` \|", _sections()[heading], flags=re.MULTILINE)
+
+
+def _fields(struct: type[msgspec.Struct]) -> list[str]:
+    return [field.name for field in msgspec.structs.fields(struct)]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_record_kind_is_described(kind: int) -> None:
+    struct = KINDS[kind]
+    assert _documented_fields(f"{struct.__name__} (kind {int(kind)})") == _fields(struct)
+
+
+@pytest.mark.parametrize("struct", MESSAGES, ids=lambda struct: struct.__name__)
+def test_every_message_is_described(struct: type[msgspec.Struct]) -> None:
+    tag = struct.__struct_config__.tag
+    assert _documented_fields(f"{struct.__name__}, `{tag}`") == _fields(struct)
+
+
+@pytest.mark.parametrize("struct", PARTS, ids=lambda struct: struct.__name__)
+def test_every_part_of_a_payload_is_described(struct: type[msgspec.Struct]) -> None:
+    assert _documented_fields(struct.__name__) == _fields(struct)
+
+
+def test_limits_are_the_codes() -> None:
+    limits = _sections()["Limits"]
+    assert codec.MAX_MESSAGE_BYTES == 2**20
+    assert "| message | 1 MiB |" in limits
+    assert codec.MAX_FRAME_BYTES == 256 * 1024
+    assert "| record payload of a source or of the history | 256 KiB |" in limits
+    assert f"| tags in a frame | {codec.MAX_FRAME_TAGS:,};" in limits
+    assert f"| bytes of a tag | {codec.MAX_TAG_BYTES} |" in limits
+    assert f"| layouts of a source | {codec.MAX_LAYOUTS}," in limits
