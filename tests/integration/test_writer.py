@@ -395,16 +395,17 @@ def test_garbage_on_the_announcement_socket_is_passed_over(run: Run) -> None:
     run.start_aggregator()
     writer = Running(run)
     run.updates(1)
-    wait_for(
-        lambda: len(points(run)) == 1, lambda: (run.send_raw(b"\xff garbage"), run.announce())
-    )
+    wait_for(lambda: len(points(run)) == 1, lambda: (run.send_raw(b"\xff garbage"), run.announce()))
     writer.stop.set()
     writer.join()
 
 
 def test_a_run_without_history_ends_at_once(run_dir: Path) -> None:
+    lines: list[str] = []
     private_directory(rendezvous.bus_directory(run_dir))
-    complete = run_writer(run_dir, TensorBoardBackend(run_dir), stop=lambda: False, log=str)
+    complete = run_writer(
+        run_dir, TensorBoardBackend(run_dir), stop=lambda: False, log=lines.append
+    )
     assert complete is True
     assert [path.name for path in run_dir.iterdir()] == ["bus"]
 
