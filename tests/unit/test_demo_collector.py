@@ -81,8 +81,11 @@ class Learner:
 
     def take(self, sequences: int) -> None:
         while self.ingress.ring.get("released") < sequences:
-            self.ingress.published.wait(timeout_s=0.1)
+            self.ingress.published.wait_for(self._has_rows, timeout_s=0.1)
             self.ingress.take(lambda rows: self.rows.append(rows.copy()))
+
+    def _has_rows(self) -> bool:
+        return self.ingress.ring.gauges().occupancy > 0
 
     def stop(self) -> None:
         self.queue.stop()
@@ -107,9 +110,7 @@ def run() -> Iterator[Run]:
             action_size=ACTION_SIZE,
         )
         width = TransitionLayout(OBSERVATION_SIZE, ACTION_SIZE).width
-        writer, reader = create_ingress(
-            context, depth=2, slot_rows=options.slot_rows, width=width
-        )
+        writer, reader = create_ingress(context, depth=2, slot_rows=options.slot_rows, width=width)
         port, recorder = CollectorPort(client, writer), Recorder()
         collector = Collector(port, options, 1, recorder)  # type: ignore[arg-type]
 

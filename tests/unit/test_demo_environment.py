@@ -10,6 +10,7 @@ from unilab_metrics.demo.environment import (
     ACTION_SIZE,
     OBSERVATION_SIZE,
     REWARD_WEIGHTS,
+    Array,
     CartReachEnv,
     StepResult,
 )
@@ -27,12 +28,16 @@ def make(episode_ticks: int = 200, num_envs: int = ENVS) -> CartReachEnv:
     return env
 
 
-def still(num_envs: int = ENVS) -> np.ndarray:
-    return np.zeros((num_envs, ACTION_SIZE), dtype=np.float32)
+def still(num_envs: int = ENVS) -> Array:
+    return full(0.0, num_envs)
+
+
+def full(value: float, num_envs: int = ENVS) -> Array:
+    return np.full((num_envs, ACTION_SIZE), value, dtype=np.float32)
 
 
 def push(env: CartReachEnv, ticks: int) -> list[StepResult]:
-    return [env.step(still(env.num_envs) + 1.0, untimed) for _ in range(ticks)]
+    return [env.step(full(1.0, env.num_envs), untimed) for _ in range(ticks)]
 
 
 def test_shapes_and_dtypes_are_what_the_shared_memory_holds() -> None:
@@ -108,13 +113,13 @@ def test_bad_actions_are_refused_before_anything_moves() -> None:
     with pytest.raises(ValueError, match="shape"):
         env.step(still(ENVS - 1), untimed)
     with pytest.raises(ValueError, match="finite"):
-        env.step(still() + np.float32(np.nan), untimed)
+        env.step(full(np.nan), untimed)
 
 
 def test_actions_beyond_the_limits_are_clipped() -> None:
-    strong, full = make(), make()
-    a = strong.step(still() + 5.0, untimed)
-    b = full.step(still() + 1.0, untimed)
+    strong, plain = make(), make()
+    a = strong.step(full(5.0), untimed)
+    b = plain.step(full(1.0), untimed)
 
     np.testing.assert_array_equal(a.observations, b.observations)
 

@@ -44,9 +44,7 @@ class CartPoleBackend:
             push = (force + centrifugal) / total_kg
             inertia = HALF_POLE_M * (4.0 / 3.0 - POLE_KG * np.square(cosine) / total_kg)
             pole_acceleration = (GRAVITY * sine - cosine * push) / inertia
-            cart_acceleration = (
-                push - POLE_KG * HALF_POLE_M * pole_acceleration * cosine / total_kg
-            )
+            cart_acceleration = push - POLE_KG * HALF_POLE_M * pole_acceleration * cosine / total_kg
             self.cart_velocity += PHYSICS_DT_S * cart_acceleration
             self.pole_velocity += PHYSICS_DT_S * pole_acceleration
             self.cart_position += PHYSICS_DT_S * self.cart_velocity

@@ -135,8 +135,7 @@ class InferenceClient:
         Raises :class:`StoppedError` (the request is withdrawn), or :class:`PeerLostError`.
         """
         tick = self.slots.get("requested")
-        if self.slots.get("responded") < tick and not self.slots.get("stopped"):
-            self.responses.wait(timeout_s)
+        self.responses.wait_for(lambda: self._may_go_on(tick), timeout_s)
         if self.slots.get("responded") >= tick:
             self.slots.set("consumed", tick)
             version = int(self.slots.policy_versions()[tick % self.slots.capacity])
@@ -145,6 +144,9 @@ class InferenceClient:
             self.slots.set("requested", self.slots.get("consumed"))
             raise StoppedError
         return None
+
+    def _may_go_on(self, tick: int) -> bool:
+        return self.slots.get("responded") >= tick or self.slots.get("stopped") > 0
 
 
 @dataclass
@@ -161,9 +163,7 @@ class InferenceQueue:
         Raises :class:`PeerLostError` when the collector is gone.
         """
         tick = self.slots.get("responded") + 1
-        if self.slots.get("requested") < tick:
-            self.requests.wait(timeout_s)
-        if self.slots.get("requested") < tick:
+        if not self.requests.wait_for(lambda: self.slots.get("requested") >= tick, timeout_s):
             return None
         self.slots.set("begun", tick)
         return tick

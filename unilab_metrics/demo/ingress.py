@@ -110,21 +110,18 @@ class IngressWriter:
         if self.filled_rows or self._has_room():
             return True
         started = time.perf_counter_ns()
-        deadline = started + int(timeout_s * 1e9)
         try:
-            while not self._has_room():
-                if self.ring.get("stopped"):
-                    self.ring.set("dropped", self.ring.get("dropped") + 1)
-                    raise StoppedError
-                left_ns = deadline - time.perf_counter_ns()
-                if left_ns <= 0:
-                    return False
-                self.released.wait(left_ns / 1e9)
+            self.released.wait_for(self._may_go_on, timeout_s)
         finally:
             waited = time.perf_counter_ns() - started
             self.ring.set("wait_ns", self.ring.get("wait_ns") + waited)
             self.ring.set("waits", self.ring.get("waits") + 1)
-        return True
+        if self._has_room():
+            return True
+        if self.ring.get("stopped"):
+            self.ring.set("dropped", self.ring.get("dropped") + 1)
+            raise StoppedError
+        return False
 
     def write(self, rows: Array) -> None:
         """Copies rows into the reserved slot and publishes the slot when it is full.
@@ -143,6 +140,9 @@ class IngressWriter:
         occupancy = sequence + 1 - ring.get("released")
         ring.set("high_water", max(ring.get("high_water"), occupancy))
         self.published.ring()
+
+    def _may_go_on(self) -> bool:
+        return self._has_room() or self.ring.get("stopped") > 0
 
     def _has_room(self) -> bool:
         return self.ring.get("published") - self.ring.get("released") < self.ring.depth

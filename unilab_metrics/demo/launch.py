@@ -34,9 +34,7 @@ class TorchMissingError(UnilabMetricsError):
         super().__init__("the demo needs torch: pip install 'unilab-metrics[demo]'")
 
 
-def run_demo(
-    ranks: int, iterations: int | None, headless: bool, overrides: Sequence[str]
-) -> int:
+def run_demo(ranks: int, iterations: int | None, headless: bool, overrides: Sequence[str]) -> int:
     """Trains on ``ranks`` local ranks to the end and returns the exit code for the shell.
 
     ``headless`` never takes the terminal. Raises :class:`OptionError` and

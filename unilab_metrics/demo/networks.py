@@ -37,9 +37,7 @@ class FlatWeights:
         self.gradients = gradients
         self.weights: list[Tensor] = []
         self._shapes = [tensor.shape for tensor in initial]
-        for weight, gradient in zip(
-            self._split(self.values), self._split(gradients), strict=True
-        ):
+        for weight, gradient in zip(self._split(self.values), self._split(gradients), strict=True):
             weight.requires_grad_()
             weight.grad = gradient
             self.weights.append(weight)
@@ -92,9 +90,7 @@ def policy(observations: Tensor, weights: Weights) -> tuple[Tensor, Tensor]:
     return mean, log_std.clamp(LOG_STD_MIN, LOG_STD_MAX)
 
 
-def sample(
-    mean: Tensor, log_std: Tensor, generator: torch.Generator
-) -> tuple[Tensor, Tensor]:
+def sample(mean: Tensor, log_std: Tensor, generator: torch.Generator) -> tuple[Tensor, Tensor]:
     """Squashed actions in (-1, 1) and their log-probabilities, summed over the action."""
     noise = torch.randn(mean.shape, generator=generator)
     raw = mean + noise * log_std.exp()

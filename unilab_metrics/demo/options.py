@@ -95,9 +95,7 @@ class OptionError(UnilabMetricsError, ValueError):
 KNOWN_KEYS = tuple(DemoOptions().flat())
 
 
-def parse_options(
-    overrides: Sequence[str] = (), *, iterations: int | None = None
-) -> DemoOptions:
+def parse_options(overrides: Sequence[str] = (), *, iterations: int | None = None) -> DemoOptions:
     """Options from ``section.name=value`` words; ``iterations`` is ``algo.max_iterations``.
 
     Raises :class:`OptionError` for a word without ``=``, an unknown or repeated key, a value

@@ -38,9 +38,7 @@ class ReplaySync:
         self._stop = False
         self._gather_asked = False
         self._wake_reader, self._wake_writer = os.pipe()
-        self._thread = threading.Thread(
-            target=self._run, name="replay_device_sync", daemon=True
-        )
+        self._thread = threading.Thread(target=self._run, name="replay_device_sync", daemon=True)
         self.layout = replay.layout
         """Columns of the rows."""
         self.rows = 0

@@ -143,9 +143,7 @@ class Sac:
         }
 
     @torch.no_grad()
-    def _target_q(
-        self, batch: Batch, temperature: Tensor, generator: torch.Generator
-    ) -> Tensor:
+    def _target_q(self, batch: Batch, temperature: Tensor, generator: torch.Generator) -> Tensor:
         mean, log_std = policy(batch.next_observations, self._actor.frozen())
         actions, log_prob = sample(mean, log_std, generator)
         q = q_values(batch.next_observations, actions, self._target).amin(dim=0)

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import os
 import select
-from collections.abc import Mapping
+import time
+from collections.abc import Callable, Mapping
 from multiprocessing.connection import Connection
 from multiprocessing.context import SpawnContext
 from typing import Any
@@ -88,11 +89,17 @@ class Listener:
         """Lets a selector wait for the bell."""
         return self._connection.fileno()
 
-    def wait(self, timeout_s: float) -> bool:
-        """Waits for a ring; false after ``timeout_s``. Raises :class:`PeerLostError`."""
-        if not self._poll.poll(timeout_s * 1000.0):
-            return False
-        self.drain()
+    def wait_for(self, arrived: Callable[[], bool], timeout_s: float) -> bool:
+        """Waits until ``arrived`` holds, asked at each ring; false after ``timeout_s``.
+
+        Raises :class:`PeerLostError`.
+        """
+        deadline_s = time.monotonic() + timeout_s
+        while not arrived():
+            left_s = deadline_s - time.monotonic()
+            if left_s <= 0 or not self._poll.poll(left_s * 1000.0):
+                return arrived()
+            self.drain()
         return True
 
     def drain(self) -> None:
