@@ -1,0 +1,280 @@
+"""The aggregator process: one thread around the pure state, three sockets, one journal.
+
+Order within a turn of the loop: drain the input, take the decisions that are due, commit,
+then answer. Cursors and heads therefore never speak of what is not in the journal.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Protocol
+
+import zmq
+
+from unilab_metrics.aggregate.announcer import Announcer
+from unilab_metrics.aggregate.core import Core
+from unilab_metrics.aggregate.entries import RunEnd
+from unilab_metrics.aggregate.ingest import Ingest
+from unilab_metrics.aggregate.journal import Journal
+from unilab_metrics.aggregate.leftovers import SpoolDirectories
+from unilab_metrics.aggregate.liveness import Liveness
+from unilab_metrics.aggregate.outcome import end_status, outcome_of
+from unilab_metrics.aggregate.process_log import say
+from unilab_metrics.aggregate.sources import SourceState
+from unilab_metrics.errors import ExitCode
+from unilab_metrics.outcome import RunOutcome
+from unilab_metrics.storage.filesystem import boot_id, private_directory, runtime_directory
+from unilab_metrics.storage.lease import Lease
+from unilab_metrics.transport import registry, rendezvous, sockets
+from unilab_metrics.transport.rendezvous import AGGREGATOR_LEASE, ConnectionFile, bus_directory
+
+_LIVENESS_INTERVAL_NS = 300_000_000
+_IDLE_MS = 250
+_BUSY_MS = 10
+_ABSENT_GRACE_S = 5.0
+_SAY_CLOSED_NS = 500_000_000
+
+
+class BackendProcess(Protocol):
+    """A writer that somebody starts, and starts again when it dies; called once a turn."""
+
+    def __call__(self) -> None:
+        """Look after the process once; never blocks, never raises."""
+        ...
+
+    @property
+    def is_finished(self) -> bool:
+        """Whether it has ended and will not be started again."""
+        ...
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options:
+    """``start_grace_s``: how long to wait for the first source. ``lost_after_s``: silence of a
+    source on another node after which it is dead. ``drain_s``: how long the backends may take
+    at the end, and how long SIGTERM waits for the sources."""
+
+    spool_directories: Sequence[Path] = ()
+    start_grace_s: float = 60.0
+    lost_after_s: float = 60.0
+    straggler_deadline_s: float = 30.0
+    drain_s: float = 30.0
+    launch: str = ""
+    backends: Mapping[str, BackendProcess] = field(default_factory=dict[str, BackendProcess])
+
+
+def run_aggregator(
+    run_dir: Path, options: Options, *, write_summary: Callable[[RunOutcome], None]
+) -> int:
+    """Run until every source is finished or gone and the backends are complete.
+
+    Returns the process's exit code. Raises ``LeaseHeldError`` if the run has an aggregator,
+    ``UnknownVersionError`` or ``DamagedFileError`` for a journal that it cannot continue, and
+    ``EndpointError``.
+    """
+    bus_dir = private_directory(bus_directory(run_dir))
+    owner = f"pid {os.getpid()} on {socket.gethostname()}".encode()
+    held = Lease.create(bus_dir, AGGREGATOR_LEASE, owner)
+    try:
+        journal = Journal(bus_dir)
+        try:
+            return _Aggregator(run_dir, bus_dir, journal, options, write_summary).run()
+        finally:
+            with suppress(OSError):
+                journal.close()
+    finally:
+        held.release()
+
+
+class _Aggregator:
+    def __init__(
+        self,
+        run_dir: Path,
+        bus_dir: Path,
+        journal: Journal,
+        options: Options,
+        write_summary: Callable[[RunOutcome], None],
+    ) -> None:
+        self._run_dir = run_dir
+        self._bus_dir = bus_dir
+        self._options = options
+        self._write_summary = write_summary
+        self._core = Core(journal, options.straggler_deadline_s)
+        self._started_mono_ns = time.monotonic_ns()
+        self._checked_mono_ns = 0
+        self._term_mono_ns: int | None = None
+        self._has_more = False
+        self._poller = zmq.Poller()
+
+    def run(self) -> int:
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        signal.signal(signal.SIGTERM, self._on_term)
+        context = sockets.context()
+        opened: list[zmq.Socket[bytes]] = []
+        try:
+            stem = f"ipc://{runtime_directory()}/{os.getpid()}"
+            opened.append(sockets.ingest(context, f"{stem}.in"))
+            opened.append(sockets.announce(context, f"{stem}.out"))
+            opened.append(sockets.serve(context, f"{stem}.ask"))
+            self._open(opened, stem)
+            try:
+                return self._loop()
+            finally:
+                rendezvous.remove(self._bus_dir)
+                registry.unregister(self._run_dir)
+        finally:
+            sockets.terminate(context, opened)
+
+    def _open(self, opened: list[zmq.Socket[bytes]], stem: str) -> None:
+        own_boot_id = boot_id()
+        self._ingest = Ingest(self._core, opened[0], is_dead=self._is_dead, vacate=self._vacate)
+        self._liveness = Liveness(
+            self._core,
+            boot_id=own_boot_id,
+            spools=SpoolDirectories(self._options.spool_directories),
+            lost_after_s=self._options.lost_after_s,
+            peer=self._ingest.peer,
+        )
+        self._announcer = Announcer(
+            self._core,
+            self._ingest.peers,
+            announce=opened[1],
+            ask=opened[2],
+            run_dir=self._run_dir,
+            backends=tuple(self._options.backends),
+        )
+        for opened_socket in opened:
+            self._poller.register(opened_socket, zmq.POLLIN)
+        file = ConnectionFile(
+            run_dir=os.fspath(self._run_dir),
+            journal=self._core.epoch.journal.hex(),
+            pid=os.getpid(),
+            started_unix_ns=time.time_ns(),
+            boot_id=own_boot_id,
+            host=socket.gethostname(),
+            ingest=f"{stem}.in",
+            announce=f"{stem}.out",
+            fetch=f"{stem}.ask",
+            launch=self._options.launch,
+        )
+        rendezvous.write(self._bus_dir, file)
+        registry.register(self._run_dir, os.getpid())
+
+    # The two rooms need each other; these are looked up when called, not when built.
+    def _is_dead(self, source: SourceState) -> bool:
+        return self._liveness.is_dead(source)
+
+    def _vacate(self, source: SourceState) -> None:
+        self._liveness.vacate(source)
+
+    def _loop(self) -> int:
+        while not self._is_over():
+            self._turn()
+        if not self._core.state.data.sources:
+            say("no source connected; ending")
+            return ExitCode.OK
+        if not self._everyone_is_gone():
+            self._finish_turn()
+            say("ended by SIGTERM while sources live; their frames wait in the spools")
+            return ExitCode.UNEXPECTED
+        self._close_run()
+        return ExitCode.OK
+
+    # --- one turn ------------------------------------------------------------------------
+
+    def _turn(self) -> None:
+        busy = self._core.journal.is_syncing or self._core.state.data.windows.open
+        timeout_ms = 0 if self._has_more else _BUSY_MS if busy else _IDLE_MS
+        with suppress(InterruptedError):
+            self._poller.poll(timeout_ms)
+        self._has_more = self._ingest.drain()
+        self._announcer.serve()
+        now = time.monotonic_ns()
+        if now - self._checked_mono_ns >= _LIVENESS_INTERVAL_NS:
+            self._checked_mono_ns = now
+            self._liveness.check()
+            for backend in self._options.backends.values():
+                backend()
+        self._core.seal_due()
+        self._finish_turn()
+
+    def _finish_turn(self) -> None:
+        is_committed = self._core.commit()
+        self._core.sync()
+        if is_committed:
+            self._ingest.answer()
+        self._announcer.announce()
+
+    # --- the end -------------------------------------------------------------------------
+
+    def _everyone_is_gone(self) -> bool:
+        sources = self._core.state.data.sources
+        return bool(sources) and all(source.status != "live" for source in sources)
+
+    def _is_over(self) -> bool:
+        now = time.monotonic_ns()
+        if self._term_mono_ns is not None:
+            drained_s = (now - self._term_mono_ns) / 1e9
+            if drained_s > self._options.drain_s or not self._core.state.data.sources:
+                return True
+        alive_s = (now - self._started_mono_ns) / 1e9
+        if not self._core.state.data.sources:
+            return alive_s > self._options.start_grace_s
+        if not self._everyone_is_gone():
+            return False
+        if self._core.state.missing_learners() and not self._core.state.data.iterations_sealed:
+            return alive_s > min(self._options.start_grace_s, _ABSENT_GRACE_S)
+        return True
+
+    def _close_run(self) -> None:
+        core = self._core
+        core.seal_all()
+        if core.state.data.ended is None:
+            status, text = end_status(core.state.data)
+            core.fold(RunEnd(status, text, time.time_ns()))
+        deadline_ns = time.monotonic_ns() + int(self._options.drain_s * 1e9)
+        while time.monotonic_ns() < deadline_ns and not self._is_complete():
+            self._turn()
+        backends = self._announcer.backend_updates()
+        try:
+            self._write_summary(
+                outcome_of(core.state.data, self._run_dir, self._ingest.peers, backends)
+            )
+        except OSError as error:
+            say(f"run summary: {error}")
+        self._ingest.say_closed()
+        self._announcer.announce(force=True)
+        end_ns = time.monotonic_ns() + _SAY_CLOSED_NS
+        while time.monotonic_ns() < end_ns and self._someone_waits():
+            self._turn()
+        self._liveness.remove_finished()
+
+    def _is_complete(self) -> bool:
+        core = self._core
+        last = core.journal.committed_update
+        if core.journal.has_uncommitted or core.durable_update < last:
+            return False
+        held = self._announcer.backend_updates()
+        return all(
+            held.get(name, 0) >= last or process.is_finished
+            for name, process in self._options.backends.items()
+        )
+
+    def _someone_waits(self) -> bool:
+        """Whether a source that closed is still there to read its last cursor."""
+        data = self._core.state.data
+        return any(
+            source.attempt == data.attempt and not self._liveness.is_dead(source)
+            for source in data.sources
+        )
+
+    def _on_term(self, *_: object) -> None:
+        if self._term_mono_ns is None:
+            self._term_mono_ns = time.monotonic_ns()

@@ -1,0 +1,131 @@
+"""What subscribers get: heads on XPUB, history and snapshots on request."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Mapping
+from pathlib import Path
+
+import zmq
+
+from unilab_metrics.aggregate.core import Core
+from unilab_metrics.aggregate.peers import Peer, source_status
+from unilab_metrics.aggregate.serving import Server
+from unilab_schema.codec import FrameDecodeError, decode_request, encode_message
+from unilab_schema.control import BackendStatus, Fetch, Head, Latest, Snapshot, Updates
+
+_HEAD_INTERVAL_NS = 1_000_000_000
+_MAX_REQUESTS = 64
+"""Requests that one turn answers, so that a flood of them cannot keep the input waiting."""
+_MAX_SHOWN_SOURCES = 1024
+
+
+class Announcer:
+    """Owned by the aggregator's main thread."""
+
+    def __init__(
+        self,
+        core: Core,
+        peers: Mapping[int, Peer],
+        *,
+        announce: zmq.Socket[bytes],
+        ask: zmq.Socket[bytes],
+        run_dir: Path,
+        backends: tuple[str, ...],
+    ) -> None:
+        self._core = core
+        self._peers = peers
+        self._announce = announce
+        self._ask = ask
+        self._run_dir = run_dir
+        self._server = Server(core.journal)
+        self._backends = {name: BackendStatus(name, "starting", 0) for name in backends}
+        self._told: tuple[int, int] = (-1, -1)
+        self._told_mono_ns = 0
+        self._joined = False
+        self.bad_requests = 0
+
+    def backend_updates(self) -> dict[str, int]:
+        """The last update sequence that each backend says it holds."""
+        return {name: status.update for name, status in self._backends.items()}
+
+    def serve(self) -> None:
+        """Note new subscriptions and answer requests."""
+        try:
+            while True:
+                self._announce.recv(zmq.NOBLOCK)
+                self._joined = True
+        except zmq.Again:
+            pass
+        for _ in range(_MAX_REQUESTS):
+            try:
+                parts = self._ask.recv_multipart(zmq.NOBLOCK)
+            except zmq.Again:
+                return
+            reply = self._reply(parts[-1]) if len(parts) == 2 else None
+            if reply is not None:
+                self._send(parts[0], reply)
+
+    def announce(self, *, force: bool = False) -> None:
+        """Send a head if there is news, if somebody joined, or if a second has passed."""
+        core = self._core
+        now = time.monotonic_ns()
+        news = (core.journal.committed_update, core.durable_update)
+        due = now - self._told_mono_ns >= _HEAD_INTERVAL_NS
+        if not (force or due or self._joined or news != self._told):
+            return
+        self._told, self._told_mono_ns, self._joined = news, now, False
+        try:
+            self._announce.send(encode_message(self._head(now)), zmq.NOBLOCK)
+        except zmq.ZMQError:
+            return
+
+    def _head(self, now: int) -> Head:
+        data = self._core.state.data
+        newest: dict[tuple[int, str, int], int] = {}
+        for source in data.sources:
+            if source.attempt == data.attempt:
+                key = source.identity.key
+                newest[key.rank, key.role, key.instance] = source.index
+        shown = sorted(newest.items())[:_MAX_SHOWN_SOURCES]
+        statuses = tuple(
+            source_status(data.sources[index], self._peers.get(index) or Peer(), now)
+            for _, index in shown
+        )
+        return Head(
+            self._core.epoch,
+            self._core.journal.committed_update,
+            self._core.durable_update,
+            data.attempt,
+            data.run,
+            os.fspath(self._run_dir),
+            statuses,
+            tuple(self._backends.values()),
+            now,
+            time.time_ns(),
+            data.ended,
+            data.late_values,
+            data.quarantined,
+        )
+
+    def _reply(self, data: bytes) -> Updates | Snapshot | None:
+        try:
+            request = decode_request(data)
+        except FrameDecodeError:
+            self.bad_requests += 1
+            return None
+        if isinstance(request, Fetch):
+            return self._server.updates(request)
+        if isinstance(request, Latest):
+            return self._server.snapshot(request.request)
+        if request.status.name in self._backends:
+            self._backends[request.status.name] = request.status
+        return None
+
+    def _send(self, routing_id: bytes, reply: Updates | Snapshot) -> None:
+        try:
+            self._ask.send_multipart([routing_id, encode_message(reply)], zmq.NOBLOCK)
+        except zmq.ZMQError:
+            # A stopped subscriber's queue is full; it asks again from its cursor.
+            return

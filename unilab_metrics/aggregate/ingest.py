@@ -1,0 +1,163 @@
+"""The sources' socket: Hello and Batch in, Cursor and Reject out."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+import zmq
+
+from unilab_metrics.aggregate.core import Core
+from unilab_metrics.aggregate.entries import OpenAttempt
+from unilab_metrics.aggregate.peers import Peer
+from unilab_metrics.aggregate.receiver import IsDead, accept, admit
+from unilab_metrics.aggregate.sources import SourceState
+from unilab_schema.codec import FrameDecodeError, decode_upward, encode_message
+from unilab_schema.control import Batch, Cursor, Hello, Reject
+
+WINDOW_FRAMES = 512
+_DRAIN_MESSAGES = 512
+_DRAIN_NS = 20_000_000
+
+
+class Ingest:
+    """Owned by the aggregator's main thread."""
+
+    def __init__(
+        self,
+        core: Core,
+        socket: zmq.Socket[bytes],
+        *,
+        is_dead: IsDead,
+        vacate: Callable[[SourceState], None],
+    ) -> None:
+        """``is_dead``: whether a source's process is gone; ``vacate``: adopt what it left."""
+        self._core = core
+        self._socket = socket
+        self._is_dead = is_dead
+        self._vacate = vacate
+        self.peers: dict[int, Peer] = {}
+        self.bad_messages = 0
+        self.is_closed = False
+
+    def peer(self, source: SourceState) -> Peer:
+        """The connection of a source; one that was never heard counts from now."""
+        known = self.peers.get(source.index)
+        if known is None:
+            known = self.peers[source.index] = Peer(heard_mono_ns=time.monotonic_ns())
+        return known
+
+    def drain(self) -> bool:
+        """Take what has arrived, up to a bound. True when more may be waiting."""
+        end = time.monotonic_ns() + _DRAIN_NS
+        for _ in range(_DRAIN_MESSAGES):
+            try:
+                parts = self._socket.recv_multipart(zmq.NOBLOCK, copy=True)
+            except zmq.Again:
+                return False
+            if len(parts) != 2:
+                self.bad_messages += 1
+                continue
+            try:
+                message = decode_upward(parts[1])
+            except FrameDecodeError as error:
+                self.bad_messages += 1
+                self._send(parts[0], Reject("bad_message", str(error)))
+                continue
+            if isinstance(message, Hello):
+                self._take_hello(parts[0], message)
+            else:
+                self._take_batch(parts[0], message)
+            if time.monotonic_ns() > end:
+                return True
+        return True
+
+    def answer(self) -> None:
+        """Send the cursors that are owed; call it after a commit."""
+        core = self._core
+        for source in core.state.data.sources:
+            peer = self.peers.get(source.index)
+            if peer is None or not peer.routing_id:
+                continue
+            durable = core.durable_cursor(source.index)
+            if not peer.must_answer and durable == peer.told_durable:
+                continue
+            self._send(peer.routing_id, self._cursor(source, peer.must_rewind))
+            peer.must_answer = peer.must_rewind = False
+            peer.told_durable = durable
+
+    def say_closed(self) -> None:
+        """Tell every source that the run has ended and its backends are complete."""
+        self.is_closed = True
+        for peer in self.peers.values():
+            peer.must_answer = True
+        self.answer()
+
+    def _cursor(self, source: SourceState, rewind: bool) -> Cursor:
+        return Cursor(
+            self._core.epoch,
+            source.cursor,
+            self._core.durable_cursor(source.index),
+            WINDOW_FRAMES,
+            time.monotonic_ns(),
+            time.time_ns(),
+            rewind,
+            self.is_closed,
+        )
+
+    def _take_hello(self, routing_id: bytes, hello: Hello) -> None:
+        state = self._core.state
+        admission = admit(state, hello, self._is_dead)
+        if admission.vacate is not None:
+            self._vacate(admission.vacate)
+            admission = admit(state, hello, self._is_dead)
+        if admission.refusal is not None:
+            self._send(routing_id, admission.refusal)
+            return
+        if admission.opens_attempt:
+            self._core.seal_all()
+            self._core.fold(OpenAttempt(state.data.attempt + 1, time.time_ns()))
+        for entry in admission.entries:
+            self._core.fold(entry)
+        source = state.source_of(hello.identity.incarnation)
+        if source is None:
+            return
+        peer = self.peer(source)
+        peer.routing_id = routing_id
+        self._heard(peer, hello.unix_ns)
+        peer.must_answer = True
+
+    def _take_batch(self, routing_id: bytes, batch: Batch) -> None:
+        core = self._core
+        source = core.state.source_of(batch.incarnation)
+        if source is None:
+            self._send(routing_id, Reject("unknown_source", "say Hello first", retry_after_s=0.0))
+            return
+        peer = self.peer(source)
+        peer.routing_id = routing_id
+        self._heard(peer, batch.unix_ns)
+        peer.drops = batch.drops
+        peer.must_answer = True
+        if not core.accepts_input:
+            return
+        accepted = accept(source, batch.records, batch.watermark_mono_ns)
+        peer.duplicates += accepted.duplicates
+        if accepted.entry is not None:
+            peer.frame_mono_ns = peer.heard_mono_ns
+            core.fold(accepted.entry, accepted.records)
+        if accepted.rewind:
+            peer.must_rewind = peer.may_rewind(source.cursor, peer.heard_mono_ns)
+        elif accepted.entry is None:
+            # A ping changes no numbers, so its watermark need not be in the wal.
+            source.raise_watermark(batch.watermark_mono_ns)
+
+    def _heard(self, peer: Peer, sent_unix_ns: int) -> None:
+        peer.heard_mono_ns = time.monotonic_ns()
+        peer.clock_skew_s = (sent_unix_ns - time.time_ns()) / 1e9
+
+    def _send(self, routing_id: bytes, message: Cursor | Reject) -> None:
+        try:
+            self._socket.send_multipart([routing_id, encode_message(message)], zmq.NOBLOCK)
+        except zmq.ZMQError:
+            # A slow or vanished peer: its next ping is answered.
+            return

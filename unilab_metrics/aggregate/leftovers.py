@@ -1,0 +1,86 @@
+"""Spools of dead processes: where they lie and how they are removed.
+
+A spool may belong to a source that we know, or to a process that was killed before it ever
+reached us; the identity at the start of its segments names it either way. Only directories
+directly below the launch's own spool directories are ever looked at, and only files with a
+spool's names are ever deleted: the path in an identity comes from another process.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import NamedTuple
+
+from unilab_metrics.storage import lease
+from unilab_metrics.storage.segments import parse_segment_name
+from unilab_metrics.storage.spool_reader import LEASE_NAME, SPOOL_PREFIX, SpoolReader
+from unilab_schema.identity import Identity
+
+UNFINISHED_AGE_S = 60.0
+"""A spool directory without a lease is being made, unless it is older than this."""
+
+
+class Orphan(NamedTuple):
+    """A spool directory whose process is gone."""
+
+    directory: Path
+    identity: Identity
+
+
+class SpoolDirectories:
+    """The launch's spool directories: the only places where spools are read or removed."""
+
+    def __init__(self, roots: Sequence[Path]) -> None:
+        self._roots = [root.absolute() for root in roots if root.is_absolute()]
+
+    def spool_of(self, identity: Identity) -> Path | None:
+        """The spool that an identity names, if it lies where the launch's spools lie."""
+        path = Path(identity.spool_path)
+        if not path.is_absolute() or ".." in path.parts or path.parent not in self._roots:
+            return None
+        return path if path.is_dir() and not path.is_symlink() else None
+
+    def orphans(self, known: set[Path]) -> Iterator[Orphan]:
+        """Spools whose lease is free, except the ``known`` ones."""
+        for root in self._roots:
+            try:
+                directories = [entry for entry in root.iterdir() if entry.is_dir()]
+            except OSError:
+                continue
+            for directory in directories:
+                if directory in known or not _is_abandoned(directory):
+                    continue
+                identity = SpoolReader(directory).identity
+                if identity is not None:
+                    yield Orphan(directory, identity)
+
+    def remove_empty(self) -> None:
+        """Remove the spool directories themselves where nothing is left in them."""
+        for root in self._roots:
+            with suppress(OSError):
+                root.rmdir()
+
+
+def remove_spool(directory: Path) -> None:
+    """Delete a spool whose every frame is durable in the journal; anything else in the
+    directory stays, and with it the directory."""
+    with suppress(OSError):
+        for name in os.listdir(directory):
+            parsed = parse_segment_name(name)
+            if name == LEASE_NAME or (parsed is not None and parsed[0] == SPOOL_PREFIX):
+                (directory / name).unlink(missing_ok=True)
+        directory.rmdir()
+
+
+def _is_abandoned(directory: Path) -> bool:
+    path = directory / LEASE_NAME
+    if path.exists():
+        return lease.is_free(path)
+    try:
+        return time.time() - directory.stat().st_mtime > UNFINISHED_AGE_S
+    except OSError:
+        return False

@@ -1,0 +1,137 @@
+"""Which sources are gone, and taking in what they left on this node.
+
+The order is fixed: dead, leftovers adopted, lost. Dead means its lease is free (same node)
+or that nothing was heard for ``lost_after_s`` (another node); silence alone means nothing.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from unilab_metrics.aggregate.core import Core
+from unilab_metrics.aggregate.entries import OpenAttempt, SourceGone
+from unilab_metrics.aggregate.leftovers import SpoolDirectories, remove_spool
+from unilab_metrics.aggregate.peers import Peer
+from unilab_metrics.aggregate.process_log import say
+from unilab_metrics.aggregate.receiver import accept, admit
+from unilab_metrics.aggregate.sources import SourceState
+from unilab_metrics.storage import lease
+from unilab_metrics.storage.spool_reader import LEASE_NAME, SpoolReader
+from unilab_schema.control import Hello
+
+_READ_BYTES = 512 * 1024
+
+
+class Liveness:
+    """Owned by the aggregator's main thread."""
+
+    def __init__(
+        self,
+        core: Core,
+        *,
+        boot_id: str,
+        spools: SpoolDirectories,
+        lost_after_s: float,
+        peer: Callable[[SourceState], Peer],
+    ) -> None:
+        self._core = core
+        self._boot_id = boot_id
+        self._spools = spools
+        self._lost_after_ns = int(lost_after_s * 1e9)
+        self._peer = peer
+        self._adopted: dict[Path, SourceState] = {}
+
+    def is_dead(self, source: SourceState) -> bool:
+        """Whether the source's process is known to be gone."""
+        if source.identity.boot_id == self._boot_id:
+            return lease.is_free(Path(source.identity.lease_path))
+        silent_ns = time.monotonic_ns() - self._peer(source).heard_mono_ns
+        return silent_ns > self._lost_after_ns
+
+    def check(self) -> None:
+        """Look at every live source once; adopt and close what is gone."""
+        for source in self._core.state.data.sources:
+            if source.status != "live":
+                continue
+            if source.ended is not None:
+                self._leave(source, "finished")
+            elif self.is_dead(source):
+                self.vacate(source)
+        known = {Path(s.identity.spool_path) for s in self._core.state.data.sources}
+        for orphan in self._spools.orphans(known):
+            self._adopt_unknown(orphan.directory)
+        self._remove_adopted()
+
+    def vacate(self, source: SourceState) -> None:
+        """A dead source: take what is left in its spool, then call it finished or lost."""
+        if source.identity.boot_id == self._boot_id:
+            directory = self._spools.spool_of(source.identity)
+            if directory is not None:
+                self._adopt(source, directory)
+        self._leave(source, "finished" if source.ended is not None else "lost")
+
+    def remove_finished(self) -> None:
+        """At the end of the run: every spool that is durable and whose process is gone."""
+        for source in self._core.state.data.sources:
+            directory = self._spools.spool_of(source.identity)
+            if (
+                directory is not None
+                and source.identity.boot_id == self._boot_id
+                and self._core.durable_cursor(source.index) >= source.cursor
+                and lease.is_free(directory / LEASE_NAME)
+            ):
+                remove_spool(directory)
+        self._spools.remove_empty()
+
+    def _leave(self, source: SourceState, how: str) -> None:
+        identity = source.identity
+        text = ""
+        if how == "lost":
+            key = identity.key
+            text = (
+                f"{key.role} of rank {key.rank} (pid {identity.pid} on {identity.host}) is gone "
+                "without goodbye"
+            )
+            say(text)
+        now = time.monotonic_ns()
+        self._core.fold(SourceGone(source.index, how, time.time_ns(), now, text))
+
+    def _adopt(self, source: SourceState, directory: Path) -> None:
+        reader = SpoolReader(directory)
+        for batch in reader.batches(source.cursor, _READ_BYTES):
+            accepted = accept(source, batch.records, 0)
+            if accepted.entry is not None:
+                self._core.fold(accepted.entry, accepted.records)
+        self._adopted[directory] = source
+
+    def _adopt_unknown(self, directory: Path) -> None:
+        """The spool of a process that was killed before we ever heard of it."""
+        reader = SpoolReader(directory)
+        identity = reader.identity
+        if identity is None or Path(identity.spool_path) != directory:
+            return
+        state = self._core.state
+        # Holes at the start are gap records of the reader, so the first sequence is 1.
+        hello = Hello(identity, 1, reader.last(), 0, 0)
+        admission = admit(state, hello, self.is_dead)
+        if admission.vacate is not None:
+            self.vacate(admission.vacate)
+            admission = admit(state, hello, self.is_dead)
+        if admission.refusal is not None:
+            return
+        if admission.opens_attempt:
+            self._core.seal_all()
+            self._core.fold(OpenAttempt(state.data.attempt + 1, time.time_ns()))
+        for entry in admission.entries:
+            self._core.fold(entry)
+        source = state.source_of(identity.incarnation)
+        if source is not None:
+            self.vacate(source)
+
+    def _remove_adopted(self) -> None:
+        for directory, source in list(self._adopted.items()):
+            if self._core.durable_cursor(source.index) >= source.cursor:
+                del self._adopted[directory]
+                remove_spool(directory)

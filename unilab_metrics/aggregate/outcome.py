@@ -1,0 +1,67 @@
+"""The run's end as facts, for the summary."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from pathlib import Path
+
+from unilab_metrics.aggregate.peers import Peer
+from unilab_metrics.aggregate.run_data import RunData
+from unilab_metrics.outcome import FAILED, RunOutcome, SourceOutcome
+
+
+def end_status(data: RunData) -> tuple[str, str]:
+    """Status and text of an attempt whose every source is gone.
+
+    Rank 0's learner decides by what it closed with; if it is gone without goodbye, the run
+    failed.
+    """
+    zeros = [s for s in data.sources if s.is_learner and s.rank == 0]
+    judged = zeros[-1] if zeros else (data.sources[-1] if data.sources else None)
+    if judged is not None and judged.ended is not None:
+        return judged.ended or "completed", ""
+    lost = [s for s in data.sources if s.status == "lost" and s.attempt == data.attempt]
+    places = ", ".join(f"{s.identity.key.role} of rank {s.rank}" for s in lost)
+    return FAILED, f"gone without goodbye: {places}" if places else "no source ever connected"
+
+
+def outcome_of(
+    data: RunData, run_dir: Path, peers: Mapping[int, Peer], backends: Mapping[str, int]
+) -> RunOutcome:
+    """What the aggregator knows when the attempt ends."""
+    sources: list[SourceOutcome] = []
+    for source in data.sources:
+        if source.attempt != data.attempt:
+            continue
+        peer = peers.get(source.index)
+        sources.append(
+            SourceOutcome(
+                key=source.identity.key,
+                pid=source.identity.pid,
+                host=source.identity.host,
+                state=source.status,
+                frames=source.cursor - source.lost_frames,
+                lost=source.lost_frames,
+                drops=source.drops or (peer.drops if peer is not None else {}),
+            )
+        )
+    return RunOutcome(
+        run=data.run,
+        run_dir=run_dir,
+        attempt=data.attempt,
+        status=data.ended or FAILED,
+        text=data.ended_text,
+        started_unix_ns=data.opened_unix_ns,
+        ended_unix_ns=time.time_ns(),
+        elapsed_s=data.elapsed_s,
+        updates=data.next_update - 1,
+        iterations=data.last_iteration,
+        env_steps=data.env_steps,
+        sources=sources,
+        late_values=data.late_values,
+        quarantined=data.quarantined,
+        summary=dict(data.summary),
+        backends=dict(backends),
+        first_nonfinite={t: (n.iteration, n.rank) for t, n in data.first_nonfinite.items()},
+    )

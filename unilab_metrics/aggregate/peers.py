@@ -1,0 +1,60 @@
+"""Connections of sources: who was heard when, and who must be answered. Not journaled."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from unilab_metrics.aggregate.sources import SourceState
+from unilab_schema.control import SourceStatus
+
+SILENT_AFTER_S = 5.0
+REWIND_INTERVAL_NS = 200_000_000
+
+
+@dataclass
+class Peer:
+    """One source's connection. Times are the aggregator's monotonic clock."""
+
+    routing_id: bytes = b""
+    heard_mono_ns: int = 0
+    frame_mono_ns: int | None = None
+    drops: dict[str, int] = field(default_factory=dict[str, int])
+    duplicates: int = 0
+    clock_skew_s: float = 0.0
+    must_answer: bool = False
+    must_rewind: bool = False
+    told_durable: int = -1
+    _rewound: tuple[int, int] = (-1, 0)
+
+    def may_rewind(self, cursor: int, mono_ns: int) -> bool:
+        """At most once per cursor value in 200 ms, or two rewinds would chase each other."""
+        at_cursor, at_mono_ns = self._rewound
+        if cursor == at_cursor and mono_ns - at_mono_ns < REWIND_INTERVAL_NS:
+            return False
+        self._rewound = (cursor, mono_ns)
+        return True
+
+
+def source_status(source: SourceState, peer: Peer, mono_ns: int) -> SourceStatus:
+    """What subscribers are told of a source."""
+    age_s = max(mono_ns - peer.heard_mono_ns, 0) / 1e9
+    state: str = source.status
+    if state == "live" and source.ended is not None:
+        state = "finished"
+    elif state == "live" and age_s > SILENT_AFTER_S:
+        state = "silent"
+    frame_age_s = None
+    if peer.frame_mono_ns is not None:
+        frame_age_s = max(mono_ns - peer.frame_mono_ns, 0) / 1e9
+    return SourceStatus(
+        source.identity.key,
+        source.identity.pid,
+        source.identity.host,
+        state,
+        age_s,
+        frame_age_s,
+        source.cursor,
+        source.lost_frames,
+        peer.drops or source.drops,
+        peer.clock_skew_s,
+    )

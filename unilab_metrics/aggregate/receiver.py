@@ -1,0 +1,137 @@
+"""Who may publish, and which of their records are new: admission and the accept rule. Pure.
+
+Per incarnation: sequence = cursor + 1 is taken; up to the cursor is a duplicate; beyond it
+the source is asked to rewind. No clock orders or deduplicates anything.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from unilab_metrics.aggregate.entries import AcceptedBatch, Entry, GapFound, SourceJoined
+from unilab_metrics.aggregate.sources import SourceState
+from unilab_metrics.aggregate.state import AggregatorState
+from unilab_metrics.storage.records import Record, scan
+from unilab_schema.codec import FrameDecodeError, RecordKind, decode_payload
+from unilab_schema.control import Hello, Reject
+from unilab_schema.identity import LEARNER, Identity
+
+MAX_SOURCES = 4096
+SOURCE_KINDS = frozenset(kind for kind in RecordKind if kind < RecordKind.UPDATE_LAYOUT)
+_ANNOUNCEMENTS = frozenset([RecordKind.LAYOUT, RecordKind.TAG_NAMES])
+
+IsDead = Callable[[SourceState], bool]
+
+
+class Admission(NamedTuple):
+    """Answer to a Hello. ``entries`` are journaled and folded before the source is known.
+
+    ``vacate``: a dead incarnation whose leftovers must be adopted first; ask again after
+    that. ``opens_attempt``: a new attempt begins before the entries.
+    """
+
+    entries: tuple[Entry, ...] = ()
+    refusal: Reject | None = None
+    vacate: SourceState | None = None
+    opens_attempt: bool = False
+
+
+class Acceptance(NamedTuple):
+    """What of a batch is new. ``rewind``: there is a hole after the cursor."""
+
+    entry: AcceptedBatch | None
+    records: list[Record]
+    duplicates: int
+    rewind: bool
+
+
+def admit(state: AggregatorState, hello: Hello, is_dead: IsDead) -> Admission:
+    """Decide on a Hello. ``is_dead`` tells whether a source's process is known to be gone."""
+    identity = hello.identity
+    known = state.source_of(identity.incarnation)
+    if known is not None:
+        return Admission(_gap(known, hello))
+    if state.data.ended is not None:
+        return Admission(refusal=Reject("closing", "the run is ending", retry_after_s=1.0))
+    if len(state.data.sources) >= MAX_SOURCES:
+        text = f"{MAX_SOURCES} sources are known already"
+        return Admission(refusal=Reject("too_many_sources", text, final=True))
+    key = identity.key
+    occupant = state.occupant(key.rank, key.role, key.instance)
+    if occupant is not None and occupant.status == "live" and occupant.ended is None:
+        if is_dead(occupant):
+            return Admission(vacate=occupant)
+        text = (
+            f"{key.role} {key.instance} of rank {key.rank} is pid {occupant.identity.pid} "
+            f"on {occupant.identity.host}, which lives"
+        )
+        return Admission(refusal=Reject("duplicate_rank", text, retry_after_s=1.0))
+    return _join(state, identity, is_dead)
+
+
+def _join(state: AggregatorState, identity: Identity, is_dead: IsDead) -> Admission:
+    joined = SourceJoined(len(state.data.sources), identity)
+    zero = state.learner_zero()
+    if zero is None or zero.attempt != state.data.attempt:
+        return Admission((joined,))
+    if identity.key.role == LEARNER and identity.key.rank == 0:
+        return Admission((joined,), opens_attempt=True)
+    zero_is_gone = zero.status != "live" or zero.ended is not None or is_dead(zero)
+    occupied = state.occupant(identity.key.rank, identity.key.role, identity.key.instance)
+    if zero_is_gone and occupied is not None:
+        text = "waiting for rank 0 to open the next attempt"
+        return Admission(refusal=Reject("held", text, retry_after_s=0.5))
+    return Admission((joined,))
+
+
+def _gap(source: SourceState, hello: Hello) -> tuple[Entry, ...]:
+    if hello.first <= source.cursor + 1:
+        return ()
+    last = hello.first - 1
+    return (GapFound(source.index, source.cursor + 1, last, "no longer in the spool"),)
+
+
+def accept(source: SourceState, data: bytes, watermark_mono_ns: int) -> Acceptance:
+    """Apply the accept rule to a batch's records. Damaged bytes end it: what follows is
+    beyond the cursor, so the source rewinds and passes over what it cannot read."""
+    if not data:
+        return Acceptance(None, [], 0, rewind=False)
+    found = scan(data, kinds=SOURCE_KINDS)
+    cursor = source.cursor
+    taken: list[Record] = []
+    duplicates = 0
+    rewind = bool(found.tail_reason)
+    for record in found.records:
+        sequence = record.sequence
+        if sequence == cursor + 1:
+            cursor = sequence
+        elif sequence == 0:
+            if record.kind not in _ANNOUNCEMENTS:
+                continue
+        elif sequence <= cursor:
+            duplicates += 1
+            continue
+        elif record.kind == RecordKind.GAP and _covers(record, cursor + 1):
+            cursor = sequence
+        else:
+            rewind = True
+            break
+        taken.append(record)
+    if not taken:
+        return Acceptance(None, [], duplicates, rewind)
+    records = b"".join(data[record.start : record.end] for record in taken)
+    if rewind:
+        # A watermark speaks of all that was sent, and a part of that was not taken.
+        watermark_mono_ns = 0
+    entry = AcceptedBatch(source.index, watermark_mono_ns, records)
+    return Acceptance(entry, taken, duplicates, rewind)
+
+
+def _covers(record: Record, sequence: int) -> bool:
+    """A gap's own sequence is the last one that it stands for."""
+    try:
+        gap = decode_payload(RecordKind.GAP, record.payload)
+    except FrameDecodeError:
+        return False
+    return gap.first <= sequence <= gap.last == record.sequence

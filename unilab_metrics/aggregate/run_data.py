@@ -1,0 +1,57 @@
+"""Everything the aggregator remembers of a run, as one struct that a snapshot encodes."""
+
+from __future__ import annotations
+
+import msgspec
+
+from unilab_metrics.aggregate.sources import SourceState
+from unilab_metrics.aggregate.window import Windows
+from unilab_schema.frames import Scalar
+from unilab_schema.identity import RunInfo
+from unilab_schema.metrics import MetricSpec
+
+
+class NonFinite(msgspec.Struct, frozen=True, array_like=True):
+    """Where a tag first became NaN or infinite. ``rank`` is -1 if no supplier shows it."""
+
+    iteration: int
+    rank: int
+
+
+class RunData(msgspec.Struct, array_like=True):
+    """The fold of every wal entry.
+
+    ``next_update``: the update sequence of the next history entry. ``waived``: learner
+    ranks that were expected and have not been waited for since a straggler's deadline.
+    ``sealed_tags``: update layouts of recent iterations, to tell what a late value adds.
+    ``latest_*``: newest value per column of ``columns`` and the update that carried it.
+    """
+
+    run: RunInfo = RunInfo()
+    attempt: int = 1
+    opened: bool = False
+    opened_unix_ns: int = 0
+    expected_learners: int = 1
+    waived: int = 0
+    sources: list[SourceState] = []
+    windows: Windows = msgspec.field(default_factory=Windows)
+    key_sets: list[tuple[str, ...]] = []
+    definitions: list[MetricSpec] = []
+    columns: list[str] = []
+    update_layouts: list[tuple[str, ...]] = []
+    sealed_tags: dict[int, list[int]] = {}
+    next_update: int = 1
+    iterations_sealed: int = 0
+    last_iteration: int | None = None
+    env_steps: int | None = None
+    earlier_elapsed_s: float = 0.0
+    elapsed_s: float = 0.0
+    late_values: int = 0
+    quarantined: int = 0
+    gaps: int = 0
+    first_nonfinite: dict[str, NonFinite] = {}
+    summary: dict[str, Scalar] = {}
+    latest_values: bytes = b""
+    latest_updates: bytes = b""
+    ended: str | None = None
+    ended_text: str = ""

@@ -1,0 +1,275 @@
+"""Sealing: an iteration's shares and reports become one update. Pure.
+
+Order of work: over time within each source, then over ranks. The window on a screen comes
+after that and is not our business.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from unilab_metrics.aggregate.packed import Float64s, pack_values, unpack_values
+from unilab_metrics.aggregate.reduction import Reduced, Supplier, reduce_over_ranks
+from unilab_metrics.aggregate.reports import reduce_over_time
+from unilab_metrics.aggregate.run_data import NonFinite
+from unilab_metrics.aggregate.window import RankShare, Values, Window
+from unilab_schema.timing import ITERATION_WALL, learner_phases
+from unilab_schema.updates import Supplement, Update
+
+if TYPE_CHECKING:
+    from unilab_metrics.aggregate.entries import Seal
+    from unilab_metrics.aggregate.sources import SourceState
+    from unilab_metrics.aggregate.state import AggregatorState, Publication
+
+Shares = Iterable[RankShare]
+
+ITERATION_TAG = "Train/iteration"
+MAX_REMEMBERED_ITERATIONS = 1024
+"""Sealed iterations whose tags are remembered; values for older ones are only counted."""
+MAX_NAMED_RANKS = 64
+
+
+def seal(state: AggregatorState, decision: Seal) -> list[Publication]:
+    """Reduce the iteration that the decision names and publish it."""
+    window = state.data.windows.close(decision.iteration, supplement=decision.supplement)
+    if window is None:
+        return []
+    shares = sorted(window.shares.values(), key=lambda s: (s.rank, s.source))
+    if decision.supplement:
+        return _seal_supplement(state, decision, shares)
+    return _seal_iteration(state, decision, window, shares)
+
+
+def _seal_iteration(
+    state: AggregatorState, decision: Seal, window: Window, shares: list[RankShare]
+) -> list[Publication]:
+    data = state.data
+    if decision.why in ("straggler", "overflow"):
+        data.waived = max(data.waived, state.missing_learners())
+    suppliers = [s for share in shares for s in _learner_suppliers(state, share)]
+    suppliers += _collector_suppliers(state, shares)
+    suppliers.sort(key=lambda s: s.rank)
+    reduced = reduce_over_ranks(suppliers, state.columns)
+    first = shares[0]
+    env_steps = _env_steps(state, shares)
+    elapsed_s = _elapsed_s(state, first)
+    reduced = _with_iteration(state, reduced, window.iteration, env_steps)
+    _remember_nonfinite(state, reduced, suppliers, window.iteration)
+    reported = {share.rank for share in shares}
+    expected = state.ranks_expected()
+    layout = _update_layout(state, reduced)
+    data.iterations_sealed += 1
+    data.last_iteration = window.iteration
+    data.sealed_tags[window.iteration] = [layout]
+    while len(data.sealed_tags) > MAX_REMEMBERED_ITERATIONS:
+        del data.sealed_tags[next(iter(data.sealed_tags))]
+    opened = state.ensure_opened(first.unix_ns)
+    update = Update(
+        data.attempt,
+        window.iteration,
+        env_steps,
+        first.unix_ns,
+        decision.mono_ns,
+        elapsed_s,
+        len(reported),
+        expected,
+        layout,
+        pack_values(reduced.values),
+        tuple(sorted(set(range(expected)) - reported))[:MAX_NAMED_RANKS],
+    )
+    published = state.publication(update)
+    _remember_latest(state, reduced, published.sequence)
+    return [*opened, published]
+
+
+def _seal_supplement(
+    state: AggregatorState, decision: Seal, shares: list[RankShare]
+) -> list[Publication]:
+    data = state.data
+    suppliers = [s for share in shares for s in _learner_suppliers(state, share)]
+    reduced = reduce_over_ranks(suppliers, state.columns)
+    tags = state.columns.names(reduced.columns)
+    known = data.sealed_tags.get(decision.iteration)
+    had = set(tags)
+    if known is not None:
+        had = {tag for layout in known for tag in data.update_layouts[layout]}
+    keep = np.array([tag not in had for tag in tags], dtype=bool)
+    late = len(tags) - int(keep.sum())
+    data.late_values += late
+    for share in shares:
+        data.sources[share.source].late_values += late
+    if known is None or not keep.any():
+        return []
+    added = Reduced(reduced.columns[keep], reduced.values[keep])
+    layout = _update_layout(state, added)
+    known.append(layout)
+    supplement = Supplement(
+        data.attempt,
+        decision.iteration,
+        data.env_steps,
+        shares[0].unix_ns,
+        decision.mono_ns,
+        data.elapsed_s,
+        layout,
+        pack_values(added.values),
+    )
+    published = state.publication(supplement)
+    _remember_latest(state, added, published.sequence)
+    return [published]
+
+
+def _learner_suppliers(state: AggregatorState, share: RankShare) -> list[Supplier]:
+    """A rank's frames of one iteration as one vector, and one more of what came reduced."""
+    suppliers: list[Supplier] = []
+    for already_reduced in (False, True):
+        frames = [f for f in share.frames if f.already_reduced == already_reduced]
+        if frames:
+            tags, totals, weights = _merge(state, frames)
+            zero_fill = None
+            if ITERATION_WALL in tags:
+                phases = tuple(p.tag for p in learner_phases(state.data.run.algorithm))
+                zero_fill = state.columns.columns(phases)
+            columns = state.columns.columns(tags)
+            suppliers.append(
+                Supplier(share.rank, columns, totals, weights, zero_fill, already_reduced)
+            )
+    return suppliers
+
+
+def _merge(
+    state: AggregatorState, frames: list[Values]
+) -> tuple[tuple[str, ...], Float64s, Float64s | None]:
+    """One vector of several frames; of a tag given twice the last one wins."""
+    if len(frames) == 1:
+        frame = frames[0]
+        weights = unpack_values(frame.weights) if frame.weights else None
+        return state.key_sets.tags(frame.key_set), unpack_values(frame.values), weights
+    merged: dict[str, tuple[float, float]] = {}
+    for frame in frames:
+        values: list[float] = unpack_values(frame.values).tolist()
+        parts: list[float] = unpack_values(frame.weights).tolist() or [1.0] * len(values)
+        tags = state.key_sets.tags(frame.key_set)
+        for tag, total, weight in zip(tags, values, parts, strict=True):
+            merged[tag] = (total, weight)
+    totals = np.array([total for total, _ in merged.values()])
+    weights = np.array([weight for _, weight in merged.values()])
+    return tuple(merged), totals, None if (weights == 1.0).all() else weights
+
+
+def _collector_suppliers(state: AggregatorState, shares: list[RankShare]) -> list[Supplier]:
+    stamps = {share.rank: share for share in shares}
+    suppliers: list[Supplier] = []
+    for source in state.data.sources:
+        if source.is_learner or source.status != "live":
+            continue
+        reports = source.reports
+        vector = reduce_over_time(
+            reports.take(_interval_end(state, source, stamps)),
+            reports.held,
+            state.key_sets.tags,
+            lambda tag: state.columns.spec(tag).over_time,
+        )
+        if vector is not None:
+            columns = state.columns.columns(vector.tags)
+            suppliers.append(Supplier(source.rank, columns, vector.totals, vector.weights))
+    return suppliers
+
+
+def _interval_end(
+    state: AggregatorState, source: SourceState, stamps: dict[int, RankShare]
+) -> int | None:
+    """Up to which stamp the source's reports count now (``None``: all that it has).
+
+    A rank whose learner is only late keeps its reports for its own iteration. A rank without
+    a publishing learner follows the lowest rank that reported.
+    """
+    share = stamps.get(source.rank)
+    if share is None:
+        own = [s for s in state.data.sources if s.is_learner and s.rank == source.rank]
+        if any(s.status == "live" and s.ended is None for s in own):
+            return -1
+        share = stamps[min(stamps)]
+    learner = state.data.sources[share.source]
+    if learner.identity.boot_id != source.identity.boot_id:
+        return None
+    return share.mono_ns
+
+
+def _env_steps(state: AggregatorState, shares: list[RankShare]) -> int | None:
+    """Sum of the ranks' counters, learners' else collectors'; lost ranks keep their last."""
+    sources = state.data.sources
+    for share in shares:
+        if share.env_steps is not None:
+            known = sources[share.source].env_steps
+            sources[share.source].env_steps = max(share.env_steps, known or 0)
+    newest: dict[tuple[bool, int, str, int], int] = {}
+    for source in sources:
+        counter = source.env_steps if source.is_learner else source.reports.env_steps
+        if counter is not None and source.attempt == state.data.attempt:
+            key = source.identity.key
+            newest[source.is_learner, key.rank, key.role, key.instance] = counter
+    learners = [steps for place, steps in newest.items() if place[0]]
+    counters = learners or list(newest.values())
+    if counters:
+        state.data.env_steps = max(sum(counters), state.data.env_steps or 0)
+    return state.data.env_steps
+
+
+def _elapsed_s(state: AggregatorState, share: RankShare) -> float:
+    source = state.data.sources[share.source]
+    start = source.training_mono_ns
+    if start is None:
+        start = source.identity.started_mono_ns
+    elapsed = state.data.earlier_elapsed_s + max(share.mono_ns - start, 0) / 1e9
+    state.data.elapsed_s = max(elapsed, state.data.elapsed_s)
+    return state.data.elapsed_s
+
+
+def _with_iteration(
+    state: AggregatorState, reduced: Reduced, iteration: int, env_steps: int | None
+) -> Reduced:
+    """Add ``Train/iteration`` where the step axis is another one and is already counting."""
+    if state.data.run.step_axis != "env_steps" or not env_steps:
+        return reduced
+    column = int(state.columns.columns((ITERATION_TAG,))[0])
+    if column in reduced.columns:
+        return reduced
+    at = int(np.searchsorted(reduced.columns, column))
+    return Reduced(
+        np.insert(reduced.columns, at, column), np.insert(reduced.values, at, float(iteration))
+    )
+
+
+def _update_layout(state: AggregatorState, reduced: Reduced) -> int:
+    tags = state.columns.names(reduced.columns)
+    layout = state.update_layout_numbers.get(tags)
+    if layout is None:
+        layout = state.update_layout_numbers[tags] = len(state.data.update_layouts)
+        state.data.update_layouts.append(tags)
+    return layout
+
+
+def _remember_latest(state: AggregatorState, reduced: Reduced, sequence: int) -> None:
+    state.grow_latest(len(state.columns.tags))
+    state.latest_values[reduced.columns] = reduced.values
+    state.latest_updates[reduced.columns] = sequence
+
+
+def _remember_nonfinite(
+    state: AggregatorState, reduced: Reduced, suppliers: list[Supplier], iteration: int
+) -> None:
+    for position in np.flatnonzero(~np.isfinite(reduced.values)).tolist():
+        column = int(reduced.columns[position])
+        tag = state.columns.tags[column]
+        if tag in state.data.first_nonfinite:
+            continue
+        rank = -1
+        for supplier in suppliers:
+            at = np.flatnonzero(supplier.columns == column)
+            if len(at) and not np.isfinite(supplier.totals[at[0]]):
+                rank = supplier.rank
+                break
+        state.data.first_nonfinite[tag] = NonFinite(iteration, rank)

@@ -1,0 +1,314 @@
+"""The aggregator's pure core: wal entries in, history entries out. No clock, no I/O.
+
+``handle`` folds one entry and returns what the run's history gains. ``due`` says which
+decision is due at a given time; the caller journals it and hands it to ``handle``, so that
+a restart that folds the same entries arrives at the same numbers without asking a clock.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import msgspec
+import numpy as np
+
+from unilab_metrics.aggregate import frame_intake, sealing
+from unilab_metrics.aggregate.entries import (
+    AcceptedBatch,
+    Entry,
+    GapFound,
+    Notice,
+    OpenAttempt,
+    RunEnd,
+    Seal,
+    SourceGone,
+    SourceJoined,
+)
+from unilab_metrics.aggregate.packed import (
+    Float64s,
+    Int64s,
+    pack_integers,
+    pack_values,
+    unpack_integers,
+    unpack_values,
+)
+from unilab_metrics.aggregate.reduction import TagColumns
+from unilab_metrics.aggregate.run_data import RunData
+from unilab_metrics.aggregate.sources import KeySets, SourceState
+from unilab_metrics.storage.records import Record, scan
+from unilab_schema.frames import EventFrame
+from unilab_schema.identity import LEARNER
+from unilab_schema.metrics import MetricTable
+from unilab_schema.updates import AttemptOpened, EventUpdate, HistoryEntry, RunEnded
+
+MAX_OPEN_WINDOWS = 1024
+COLLECTOR_WAIT_MS = 100
+"""How long a complete iteration waits for its collectors' watermarks."""
+SUPPLEMENT_WAIT_S = 1.0
+"""How long values for a sealed iteration are gathered over the ranks."""
+
+
+class Publication(NamedTuple):
+    """A history entry with its update sequence."""
+
+    sequence: int
+    entry: HistoryEntry
+
+
+class Latest(NamedTuple):
+    """The newest value of every tag, and the update sequence that carried it."""
+
+    tags: tuple[str, ...]
+    values: Float64s
+    updates: Int64s
+
+
+class AggregatorState:
+    """One run's numbers. Owned by the aggregator's only thread."""
+
+    def __init__(self, snapshot: bytes | None = None) -> None:
+        """``snapshot``: bytes of :meth:`snapshot`. Raises ``msgspec.MsgspecError`` on others."""
+        self.data = RunData() if snapshot is None else _decoder.decode(snapshot)
+        self.key_sets = KeySets(self.data.key_sets)
+        self.columns = TagColumns(MetricTable(self.data.definitions))
+        self.columns.columns(tuple(self.data.columns))
+        self.update_layout_numbers = {t: n for n, t in enumerate(self.data.update_layouts)}
+        self._by_incarnation = {s.identity.incarnation: s for s in self.data.sources}
+        self._first_seen_mono_ns: dict[int, int] = {}
+        self._ready_mono_ns: dict[int, int] = {}
+        self._late_seen_mono_ns: dict[int, int] = {}
+        self.latest_values = np.array(unpack_values(self.data.latest_values))
+        self.latest_updates = np.array(unpack_integers(self.data.latest_updates))
+        self.grow_latest(len(self.columns.tags))
+
+    # --- folding -------------------------------------------------------------------------
+
+    def handle(self, entry: Entry, records: list[Record] | None = None) -> list[Publication]:
+        """Fold an entry. ``records``: those of an ``AcceptedBatch``, if already scanned."""
+        match entry:
+            case AcceptedBatch():
+                source = self.data.sources[entry.source]
+                if records is None:
+                    records = scan(entry.records).records
+                published = frame_intake.take_records(self, source, records)
+                source.raise_watermark(entry.watermark_mono_ns)
+                return published
+            case Seal():
+                return sealing.seal(self, entry)
+            case SourceJoined():
+                return self._join(entry)
+            case SourceGone():
+                return self._leave(entry)
+            case GapFound():
+                source = self.data.sources[entry.source]
+                source.cursor = max(source.cursor, entry.last)
+                source.lost_frames += entry.last - entry.first + 1
+                self.data.gaps += 1
+                return []
+            case OpenAttempt():
+                return self._open_attempt(entry)
+            case Notice():
+                return [self.own_event(entry.kind, entry.text, entry.mono_ns, entry.unix_ns)]
+            case RunEnd():
+                self.data.ended = entry.status
+                self.data.ended_text = entry.text
+                ended = RunEnded(self.data.attempt, entry.status, entry.unix_ns, entry.text)
+                return [*self.ensure_opened(entry.unix_ns), self.publication(ended)]
+
+    def publication(self, entry: HistoryEntry) -> Publication:
+        """Give a history entry the next update sequence."""
+        sequence = self.data.next_update
+        self.data.next_update += 1
+        return Publication(sequence, entry)
+
+    def own_event(self, kind: str, text: str, mono_ns: int, unix_ns: int) -> Publication:
+        """An event that the aggregator itself tells."""
+        frame = EventFrame(kind, text, mono_ns, unix_ns, iteration=self.data.last_iteration)
+        return self.publication(EventUpdate(self.data.attempt, None, frame))
+
+    def ensure_opened(self, unix_ns: int) -> list[Publication]:
+        """The attempt's opening, if it has not been published yet."""
+        data = self.data
+        if data.opened:
+            return []
+        data.opened = True
+        data.opened_unix_ns = unix_ns
+        opened = AttemptOpened(data.attempt, unix_ns, data.run, data.earlier_elapsed_s)
+        return [self.publication(opened)]
+
+    def grow_latest(self, size: int) -> None:
+        """Make room for new columns in the newest values."""
+        missing = size - len(self.latest_values)
+        if missing > 0:
+            self.latest_values = np.concatenate([self.latest_values, np.zeros(missing)])
+            self.latest_updates = np.concatenate(
+                [self.latest_updates, np.zeros(missing, dtype=np.int64)]
+            )
+
+    def _join(self, entry: SourceJoined) -> list[Publication]:
+        identity = entry.identity
+        data = self.data
+        source = SourceState(entry.source, identity, attempt=data.attempt)
+        is_new_rank = source.is_learner and source.rank not in self._learner_ranks()
+        data.sources.append(source)
+        self._by_incarnation[identity.incarnation] = source
+        if not source.is_learner:
+            return []
+        if is_new_rank:
+            data.waived = max(data.waived - 1, 0)
+        if source.rank != 0:
+            data.expected_learners = max(data.expected_learners, identity.expected_learners)
+            return []
+        data.run = identity.run
+        data.expected_learners = identity.expected_learners
+        # Rank 0 knows the run; an opening that was published without it is refined.
+        data.opened = False
+        return self.ensure_opened(identity.started_unix_ns)
+
+    def _leave(self, entry: SourceGone) -> list[Publication]:
+        source = self.data.sources[entry.source]
+        source.status = "finished" if entry.how == "finished" else "lost"
+        source.reports.held.states.clear()
+        if source.status == "finished":
+            return []
+        key = source.identity.key
+        text = entry.text or f"{key.role} of rank {key.rank} is gone without goodbye"
+        return [self.own_event("lost", text, entry.mono_ns, entry.unix_ns)]
+
+    def _open_attempt(self, entry: OpenAttempt) -> list[Publication]:
+        data = self.data
+        data.attempt = entry.attempt
+        data.earlier_elapsed_s = data.elapsed_s
+        data.env_steps = None
+        data.last_iteration = None
+        data.waived = 0
+        data.ended = None
+        data.opened = False
+        data.sealed_tags.clear()
+        data.windows.reset()
+        for source in data.sources:
+            if source.status == "live":
+                source.attempt = entry.attempt
+        for timing in (self._first_seen_mono_ns, self._ready_mono_ns, self._late_seen_mono_ns):
+            timing.clear()
+        return []
+
+    # --- deciding ------------------------------------------------------------------------
+
+    def due(self, mono_ns: int, unix_ns: int, straggler_deadline_s: float) -> Seal | None:
+        """The next iteration to seal at this time, or ``None``. Call again after handling it."""
+        windows = self.data.windows
+        window = windows.lowest()
+        if window is not None:
+            iteration = window.iteration
+            first_seen = self._first_seen_mono_ns.setdefault(iteration, mono_ns)
+            why = None
+            if self._everyone_is_done(iteration):
+                ready = self._ready_mono_ns.setdefault(iteration, mono_ns)
+                waited = mono_ns - ready >= COLLECTOR_WAIT_MS * 1_000_000
+                if waited or self._collectors_have_passed(window.shares.values()):
+                    why = "complete"
+            elif mono_ns - first_seen >= straggler_deadline_s * 1e9:
+                why = "straggler"
+            if why is None and len(windows.open) > MAX_OPEN_WINDOWS:
+                why = "overflow"
+            if why is not None:
+                self._first_seen_mono_ns.pop(iteration, None)
+                self._ready_mono_ns.pop(iteration, None)
+                return Seal(iteration, mono_ns, unix_ns, why)
+        return self._late_due(mono_ns, unix_ns)
+
+    def flush(self, mono_ns: int, unix_ns: int) -> Seal | None:
+        """The next window that must be sealed because nobody can add to it any more."""
+        windows = self.data.windows
+        window = windows.lowest()
+        if window is not None:
+            return Seal(window.iteration, mono_ns, unix_ns, "end")
+        if windows.late:
+            return Seal(min(windows.late), mono_ns, unix_ns, "end", supplement=True)
+        return None
+
+    def _late_due(self, mono_ns: int, unix_ns: int) -> Seal | None:
+        for iteration in sorted(self.data.windows.late):
+            seen = self._late_seen_mono_ns.setdefault(iteration, mono_ns)
+            live = {s.index for s in self._live_learners()}
+            complete = live <= self.data.windows.late[iteration].done
+            if complete or mono_ns - seen >= SUPPLEMENT_WAIT_S * 1e9:
+                self._late_seen_mono_ns.pop(iteration, None)
+                return Seal(iteration, mono_ns, unix_ns, "complete", supplement=True)
+        return None
+
+    def _everyone_is_done(self, iteration: int) -> bool:
+        windows = self.data.windows
+        if any(not windows.is_done(s.index, iteration) for s in self._live_learners()):
+            return False
+        return len(self._learner_ranks()) + self.data.waived >= self.data.expected_learners
+
+    def _learner_ranks(self) -> set[int]:
+        """Learner ranks that took part in the attempt, lost ones included."""
+        attempt = self.data.attempt
+        return {s.rank for s in self.data.sources if s.is_learner and s.attempt == attempt}
+
+    def _live_learners(self) -> list[SourceState]:
+        return [
+            s for s in self.data.sources if s.is_learner and s.status == "live" and s.ended is None
+        ]
+
+    def _collectors_have_passed(self, shares: sealing.Shares) -> bool:
+        sources = self.data.sources
+        stamp_of = {share.rank: (share.mono_ns, share.source) for share in shares}
+        for source in sources:
+            if source.is_learner or source.status != "live" or source.ended is not None:
+                continue
+            stamp = stamp_of.get(source.rank)
+            if stamp is None:
+                continue
+            mono_ns, learner = stamp
+            same_clock = source.identity.boot_id == sources[learner].identity.boot_id
+            if same_clock and source.watermark_mono_ns < mono_ns:
+                return False
+        return True
+
+    # --- looking -------------------------------------------------------------------------
+
+    def source_of(self, incarnation: bytes) -> SourceState | None:
+        """The source of an incarnation, if it was admitted."""
+        return self._by_incarnation.get(incarnation)
+
+    def occupant(self, rank: int, role: str, instance: int) -> SourceState | None:
+        """The newest incarnation in a place of the run."""
+        for source in reversed(self.data.sources):
+            key = source.identity.key
+            if (key.rank, key.role, key.instance) == (rank, role, instance):
+                return source
+        return None
+
+    def learner_zero(self) -> SourceState | None:
+        """Rank 0's newest learner."""
+        return self.occupant(0, LEARNER, 0)
+
+    def missing_learners(self) -> int:
+        """Expected learner ranks that never said Hello."""
+        return max(self.data.expected_learners - len(self._learner_ranks()), 0)
+
+    def ranks_expected(self) -> int:
+        """Learner ranks that publish iterations, lost ones included."""
+        return max(self.data.expected_learners, len(self._learner_ranks()))
+
+    def latest(self) -> Latest:
+        """Newest values of the tags that any update has carried."""
+        shown = np.flatnonzero(self.latest_updates > 0)
+        return Latest(
+            self.columns.names(shown), self.latest_values[shown], self.latest_updates[shown]
+        )
+
+    def snapshot(self) -> bytes:
+        """The whole state; folding the entries after it continues as if never stopped."""
+        self.data.columns = list(self.columns.tags)
+        self.data.latest_values = pack_values(self.latest_values)
+        self.data.latest_updates = pack_integers(self.latest_updates)
+        return _encoder.encode(self.data)
+
+
+_encoder = msgspec.msgpack.Encoder()
+_decoder = msgspec.msgpack.Decoder(RunData)

@@ -1,0 +1,96 @@
+"""Open iterations: what every learner rank has supplied so far, and who is done. Pure.
+
+A rank is done with iteration k when a frame of k says so (``more`` is false) or when it
+sends a later iteration. Windows are sealed in ascending order of iteration.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+
+class Values(msgspec.Struct, frozen=True, array_like=True):
+    """One frame's values: a number of an interned key set and packed float64."""
+
+    key_set: int
+    values: bytes
+    weights: bytes
+    already_reduced: bool = False
+
+
+class RankShare(msgspec.Struct, array_like=True):
+    """What one learner source supplied for one iteration. Stamps are of its newest frame."""
+
+    source: int
+    rank: int
+    mono_ns: int
+    unix_ns: int
+    env_steps: int | None = None
+    frames: list[Values] = []
+
+
+class Window(msgspec.Struct, array_like=True):
+    """An iteration that is not sealed. ``shares`` by source; ``done``: sources that are."""
+
+    iteration: int
+    shares: dict[int, RankShare] = {}
+    done: set[int] = set()
+
+
+class Windows(msgspec.Struct, array_like=True):
+    """All open windows of the attempt, supplements' windows apart from the iterations'.
+
+    ``finished_through``: per source the highest iteration that it is done with.
+    """
+
+    open: dict[int, Window] = {}
+    late: dict[int, Window] = {}
+    finished_through: dict[int, int] = {}
+    last_sealed: int | None = None
+
+    def add(self, share: RankShare, iteration: int, values: Values | None, *, more: bool) -> bool:
+        """Take a frame (``None``: one without values that count). Returns whether it is late."""
+        late = self.last_sealed is not None and iteration <= self.last_sealed
+        windows = self.late if late else self.open
+        window = windows.get(iteration)
+        if window is None:
+            window = windows[iteration] = Window(iteration)
+        known = window.shares.get(share.source)
+        if known is None:
+            window.shares[share.source] = known = share
+        else:
+            known.mono_ns = share.mono_ns
+            known.unix_ns = share.unix_ns
+            if share.env_steps is not None:
+                known.env_steps = share.env_steps
+        if values is not None:
+            known.frames.append(values)
+        through = iteration - 1 if more else iteration
+        if through > self.finished_through.get(share.source, through - 1):
+            self.finished_through[share.source] = through
+        if late and not more:
+            window.done.add(share.source)
+        return late
+
+    def is_done(self, source: int, iteration: int) -> bool:
+        """Whether the source will send nothing more for the iteration."""
+        return self.finished_through.get(source, iteration - 1) >= iteration
+
+    def lowest(self) -> Window | None:
+        """The open window that must be sealed first."""
+        return self.open[min(self.open)] if self.open else None
+
+    def close(self, iteration: int, *, supplement: bool) -> Window | None:
+        """Take a window out. ``None`` when nobody supplied anything for it."""
+        if supplement:
+            return self.late.pop(iteration, None)
+        if self.last_sealed is None or iteration > self.last_sealed:
+            self.last_sealed = iteration
+        return self.open.pop(iteration, None)
+
+    def reset(self) -> None:
+        """A new attempt: iterations may start anywhere again."""
+        self.open.clear()
+        self.late.clear()
+        self.finished_through.clear()
+        self.last_sealed = None
