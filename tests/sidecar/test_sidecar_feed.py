@@ -1,0 +1,183 @@
+"""The feed's thread: order, bounds, failures, and that it ends."""
+
+from __future__ import annotations
+
+import threading
+import time
+
+import pytest
+from sample_run import FakeSource, SampleRun
+
+from unilab_metrics.errors import ConnectionFileError
+from unilab_metrics.subscribe.history import HistoryRecord
+from unilab_sidecar.batch import Batch
+from unilab_sidecar.feed import BOX_BATCHES, Feed
+from unilab_sidecar.plain import format_line, run_plain
+
+
+class Endless(FakeSource):
+    """Has another record at every poll, at once."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.polls = 0
+
+    def poll(self, timeout_ms: int) -> list[HistoryRecord]:
+        self.polls += 1
+        return [HistoryRecord(self.polls, SampleRun().update().entry, ())]
+
+
+def running(feed: Feed) -> threading.Thread:
+    thread = threading.Thread(target=feed.run)
+    thread.start()
+    return thread
+
+
+def until(feed: Feed, count: int) -> list[Batch]:
+    batches: list[Batch] = []
+    deadline_s = time.monotonic() + 10
+    while len(batches) < count and time.monotonic() < deadline_s:
+        batches += feed.wait(0.2)
+    return batches
+
+
+def test_records_arrive_in_order_and_the_source_is_closed():
+    source = FakeSource()
+    feed = Feed(lambda: source, wait_for_bus=False)
+    thread = running(feed)
+    batches = until(feed, 5)
+    feed.stop()
+    thread.join(5)
+    sequences = [record.sequence for batch in batches for record in batch.records]
+    assert sequences == list(range(1, len(sequences) + 1))
+    assert source.closed
+    assert not thread.is_alive()
+
+
+def test_a_viewer_that_is_stopped_stops_the_polling():
+    source = Endless()
+    feed = Feed(lambda: source, wait_for_bus=False)
+    thread = running(feed)
+    deadline_s = time.monotonic() + 10
+    before = -1
+    while source.polls != before and time.monotonic() < deadline_s:
+        before = source.polls
+        time.sleep(0.3)
+    assert BOX_BATCHES <= source.polls <= BOX_BATCHES + 1
+    sequences = [record.sequence for batch in feed.take() for record in batch.records]
+    assert sequences == list(range(1, BOX_BATCHES + 1))
+    feed.stop()
+    thread.join(5)
+    assert not thread.is_alive()
+
+
+def test_silence_still_gives_signs_of_life():
+    source = FakeSource(end_after=0)
+    feed = Feed(lambda: source, wait_for_bus=False)
+    thread = running(feed)
+    batches = until(feed, 6)
+    feed.stop()
+    thread.join(5)
+    quiet = [batch for batch in batches if not batch.records]
+    assert quiet
+    ages = [batch.head_age_s for batch in quiet]
+    assert ages == sorted(ages)
+
+
+def test_a_run_that_is_not_there_is_a_failure_with_its_exit_code():
+    def missing() -> FakeSource:
+        raise ConnectionFileError("bus.json", "is missing")
+
+    feed = Feed(missing, wait_for_bus=False)
+    feed.run()
+    (batch,) = feed.take()
+    assert batch.failure is not None
+    assert batch.failure.exit_code == 4
+
+
+def test_a_launched_viewer_waits_for_its_run():
+    tries: list[int] = []
+
+    def later() -> FakeSource:
+        tries.append(1)
+        if len(tries) < 2:
+            raise ConnectionFileError("bus.json", "is missing")
+        return FakeSource()
+
+    feed = Feed(later, wait_for_bus=True)
+    thread = running(feed)
+    assert until(feed, 1)
+    feed.stop()
+    thread.join(5)
+    assert len(tries) == 2
+
+
+def test_an_unexpected_error_ends_the_viewer_and_not_silently():
+    class Broken(FakeSource):
+        def poll(self, timeout_ms: int) -> list[HistoryRecord]:
+            raise OSError("disk gone")
+
+    feed = Feed(Broken, wait_for_bus=False)
+    feed.run()
+    (batch,) = feed.take()
+    assert batch.failure is not None
+    assert "disk gone" in batch.failure.text
+    assert batch.failure.exit_code == 1
+
+
+def test_plain_lines_end_with_the_run():
+    feed = Feed(lambda: FakeSource(end_after=4), wait_for_bus=False)
+    thread = running(feed)
+    lines: list[str] = []
+    assert run_plain(feed, lines.append, interval_s=0.2) is None
+    feed.stop()
+    thread.join(5)
+    assert lines[-1] == "run ended: completed"
+    assert lines[-2].startswith("iter 104/3000  reward ")
+    for part in ("(peak ", "len ", "steps/s ", "rows/s ", "learning ", "elapsed ", "dropped 0"):
+        assert part in lines[-2]
+    assert all(line.isascii() and line.isprintable() for line in lines)
+
+
+@pytest.mark.parametrize("stage", ["waiting", "training"])
+def test_once_gives_one_line_as_soon_as_there_is_an_update(stage: str):
+    feed = Feed(FakeSource, wait_for_bus=False)
+    thread = running(feed)
+    lines: list[str] = []
+    run_plain(feed, lines.append, once=True)
+    feed.stop()
+    thread.join(5)
+    assert len(lines) == 1
+    assert lines[0].startswith("iter ")
+
+
+def test_the_same_iteration_gets_a_line_at_most_every_ten_seconds():
+    clock_s = [0.0]
+
+    class Stalled(FakeSource):
+        def poll(self, timeout_ms: int) -> list[HistoryRecord]:
+            clock_s[0] += 1.0
+            self.connected = clock_s[0] < 25
+            time.sleep(0.001)
+            records, self._waiting = self._waiting, []
+            return records
+
+    feed = Feed(Stalled, wait_for_bus=False)
+    thread = running(feed)
+    lines: list[str] = []
+    deadline_s = time.monotonic() + 1.5
+    run_plain(
+        feed, lines.append, interval_s=5.0, clock_s=lambda: 0.0,
+        stopped=lambda: time.monotonic() > deadline_s,
+    )  # fmt: skip
+    feed.stop()
+    thread.join(5)
+    assert len(lines) == 1
+
+
+def test_before_the_first_update_the_line_says_what_is_awaited():
+    from unilab_sidecar.picture import Picture, Progress
+
+    assert format_line(Picture()) == "connecting"
+    waiting = Picture(stage="waiting", connected=True, progress=Progress(0.5, "warm-up: 1 of 2"))
+    assert format_line(waiting) == "waiting for the first update  warm-up: 1 of 2"
