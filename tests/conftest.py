@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import hypothesis
+import hypothesis.configuration
 import psutil
 import pytest
 import zmq
@@ -34,6 +35,8 @@ LAUNCHER_NAMES = (
 # A loaded machine must not turn a slow example into a failure.
 hypothesis.settings.register_profile("project", deadline=None, max_examples=60)
 hypothesis.settings.load_profile("project")
+# Each test has a working directory of its own; the examples are to outlive it.
+hypothesis.configuration.set_hypothesis_home_dir(Path(__file__).parents[1] / ".hypothesis")
 
 
 @pytest.fixture(autouse=True)

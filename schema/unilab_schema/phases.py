@@ -132,9 +132,7 @@ _COLLECTOR_PHASES: dict[Family, tuple[PhaseSpec, ...]] = {
         _tick("mlp_infer", "MLP Infer", "MLP Infer"),
         _ENV_STEP,
         # The rollout contains the steps above, so it must not pause for them.
-        PhaseSpec(
-            "rollout", "Perf/collection_time", "s", False, "last", "Rollout Wall", "Rollout"
-        ),
+        PhaseSpec("rollout", "Perf/collection_time", "s", False, "last", "Rollout Wall", "Rollout"),
     ),
     "on_policy": (),
     "unknown": (),

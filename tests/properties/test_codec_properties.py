@@ -151,7 +151,14 @@ def test_an_unknown_kind_is_refused_by_its_number(kind: int, data: bytes) -> Non
 
 @pytest.mark.parametrize(
     "data",
-    [b"", b"\xc1", b"\x91" * 100_000, b"\xdd\xff\xff\xff\xff", b"\xc6\xff\xff\xff\xff", b"\x93\x01"],
+    [
+        b"",
+        b"\xc1",
+        b"\x91" * 100_000,
+        b"\xdd\xff\xff\xff\xff",
+        b"\xc6\xff\xff\xff\xff",
+        b"\x93\x01",
+    ],
     ids=["empty", "never used byte", "deep nesting", "huge array", "huge bytes", "cut array"],
 )
 def test_hostile_bytes_are_refused_by_every_decoder(data: bytes) -> None:

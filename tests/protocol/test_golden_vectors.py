@@ -69,8 +69,15 @@ RECORDS: dict[str, tuple[RecordKind, msgspec.Struct]] = {
     "iteration-partial": (
         RecordKind.ITERATION,
         frames.IterationFrame(
-            0, 12, None, 11, 13, _packed(5.0, 4.0), _packed(5.0, 1.0),
-            more=True, already_reduced=True,
+            0,
+            12,
+            None,
+            11,
+            13,
+            _packed(5.0, 4.0),
+            _packed(5.0, 1.0),
+            more=True,
+            already_reduced=True,
         ),
     ),
     "report": (RecordKind.REPORT, frames.ReportFrame(0, 384, 11, 13, _packed(0.1, 0.2))),

@@ -200,7 +200,9 @@ def test_details_of_the_step_share_the_cycle_as_denominator() -> None:
 
 def test_all_rows_of_a_collector_come_in_the_documents_order() -> None:
     values = {**CYCLE, "Perf/collector_inference_request_ms": 5.0}
-    values |= {f"Perf/collector_{name}_ms": 5.0 for name in ("transition_extract", "metrics_publish")}
+    values |= {
+        f"Perf/collector_{name}_ms": 5.0 for name in ("transition_extract", "metrics_publish")
+    }
     for name in ("action_validate", "apply_action", "action_backend"):
         values[f"Perf/collector_env_step_{name}_ms"] = 2.0
     for name in ("backend", "update_state", "reset_done"):

@@ -93,9 +93,7 @@ _LEARNER_PHASES: tuple[MetricSpec, ...] = (
         "Collector Wait",
         "Waiting for the collector's data or request, without the inference served meanwhile.",
     ),
-    _learner_ms(
-        "learner_inference", "Inference", "Observation H2D, actor forward and action D2H."
-    ),
+    _learner_ms("learner_inference", "Inference", "Observation H2D, actor forward and action D2H."),
     _learner_ms(
         "learner_collector_release",
         "Collector Release",
