@@ -13,7 +13,7 @@ def value(number: float, digits: int = 4) -> str:
         return word
     size = abs(number)
     if float(number).is_integer() and size < 10**digits:
-        return f"{number:.0f}"
+        return f"{number:.0f}" if size else "0"
     if size >= 10 ** (digits + 2) or size < 10.0 ** (1 - digits):
         return f"{number:.{max(digits - 2, 0)}e}"
     if size >= 10**digits:

@@ -66,7 +66,7 @@ def test_blocks_of_different_heights_stand_beside_each_other():
 @pytest.mark.parametrize(
     ("number", "text"),
     [
-        (0.0, "0"), (-0.0, "-0"), (4.0, "4"), (1.5, "1.500"), (-28.4812, "-28.48"),
+        (0.0, "0"), (-0.0, "0"), (4.0, "4"), (1.5, "1.500"), (-28.4812, "-28.48"),
         (0.0316, "0.0316"), (3e-4, "3.00e-04"), (123456.0, "123,456"), (1.5e9, "1.50e+09"),
         (math.nan, "NaN"), (math.inf, "inf"), (-math.inf, "-inf"),
     ],

@@ -20,7 +20,7 @@ _URGENCY = {"lost": 0, "silent": 1}
 _MAX_SOURCES = 16
 _MAX_NOTES = 5
 _SKEW_S = 1.0
-_TABLE_CELLS = 66
+_TABLE_CELLS = 65
 
 
 def sources(picture: Picture, width: int) -> Block:
@@ -33,7 +33,7 @@ def sources(picture: Picture, width: int) -> Block:
     if len(ordered) > _MAX_SOURCES:
         rows.append(line(Segment(f"and {len(ordered) - _MAX_SOURCES:,} more", "dim")))
     titles = (
-        f"  {left('state', 9)}{left('role', 12)}{right('rank', 5)}{right('pid', 9)}"
+        f"  {left('state', 9)}{left('role', 12)}{right('rank', 5)}{right('pid', 8)}"
         f"{right('age', 8)}{right('frame', 8)}{right('drops', 7)}{right('lost', 6)}"
     ) + ("  host" if with_host else "")
     return [heading("Sources", width), clip(line(Segment(titles, "dim")), width), *rows]
@@ -94,7 +94,7 @@ def _source(source: SourceStatus, *, with_host: bool) -> Line:
         Segment(f"{mark} {left(clean(source.state), 9)}", style),
         Segment(left(role, 12), "value"),
         Segment(right(str(key.rank), 5), "value"),
-        Segment(right(str(source.pid), 9), "label"),
+        Segment(right(str(source.pid), 8), "label"),
         Segment(right(formatting.age(source.age_s), 8), age_style),
         Segment(right(formatting.age(source.frame_age_s), 8), "plain"),
         Segment(right(f"{drops:,}", 7), "bad" if drops else "dim"),

@@ -128,18 +128,13 @@ def _health_line(picture: Picture) -> Line:
     for name, mark, style in marks:
         if counts[name]:
             parts.append(Segment(f"{mark} {counts[name]} {name}  ", style))
+    if picture.ranks_reported < picture.ranks_expected:
+        missing = ", ".join(map(str, picture.missing_ranks[:8])) or "?"
+        counted = f"{picture.ranks_reported} of {picture.ranks_expected}"
+        parts.append(Segment(f"! {counted} ranks, missing {missing}  ", "bad"))
     if picture.sources:
         dropped = sum(sum(s.drops.values()) + s.lost_frames for s in picture.sources)
         parts.append(Segment(f"dropped {dropped:,}  ", "bad" if dropped else "dim"))
-    if picture.ranks_reported < picture.ranks_expected:
-        missing = ", ".join(map(str, picture.missing_ranks[:8])) or "?"
-        parts.append(
-            Segment(
-                f"! {picture.ranks_reported} of {picture.ranks_expected} ranks reported, "
-                f"missing {missing}  ",
-                "bad",
-            )
-        )
     if picture.notes:
         note = picture.notes[-1]
         style: Style = "warn" if note.kind == "warning" else "plain"

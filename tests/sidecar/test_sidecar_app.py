@@ -1,0 +1,213 @@
+"""The app itself: what it paints, how often, how it closes, and snapshots of the screen.
+
+``UPDATE_SNAPSHOTS=1`` writes the snapshots anew; look at them before you commit them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+from html import unescape
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sample_run import SampleRun, whole_run
+from textual.pilot import Pilot
+
+from unilab_sidecar.app import SidecarApp
+from unilab_sidecar.batch import Batch, Failure
+from unilab_sidecar.feed import Feed
+from unilab_sidecar.widgets.sheet import Sheet
+
+SNAPSHOTS = Path(__file__).parent / "snapshots"
+Steps = Callable[[SidecarApp, Pilot[Any]], Awaitable[None]]
+
+
+class StillFeed(Feed):
+    """Has its batches from the start; nothing changes while the test looks."""
+
+    def __init__(self, batches: list[Batch]) -> None:
+        super().__init__(lambda: pytest.fail("nobody attaches"), wait_for_bus=False)
+        self.batches = batches
+
+    def run(self) -> None:
+        """Returns at once."""
+
+    def take(self) -> list[Batch]:
+        """Everything, once."""
+        batches, self.batches = self.batches, []
+        return batches
+
+
+def drive(
+    batches: list[Batch], steps: Steps, *, size: tuple[int, int] = (100, 30), exits: bool = False
+) -> SidecarApp:
+    app = SidecarApp(StillFeed(batches), exit_with_run=exits)
+
+    async def run() -> None:
+        async with app.run_test(size=size) as pilot:
+            app.tick()
+            await pilot.pause()
+            await steps(app, pilot)
+
+    asyncio.run(run())
+    return app
+
+
+def screen_text(app: SidecarApp) -> str:
+    width, height = app.size
+    strips = app.screen._compositor.render_strips()
+    del width, height
+    return "\n".join(strip.text for strip in strips)
+
+
+async def nothing(app: SidecarApp, pilot: Pilot[Any]) -> None:
+    del app, pilot
+
+
+@pytest.fixture(scope="module")
+def batches() -> list[Batch]:
+    return whole_run(300)[1]
+
+
+def normalised(svg: str) -> str:
+    """Without the number of the export, the fonts' addresses and the versions' blanks."""
+    svg = re.sub(r"terminal-\d+", "terminal", svg)
+    return re.sub(r"\s*@font-face \{.*?\}", "", svg, flags=re.DOTALL)
+
+
+def words(svg: str) -> list[str]:
+    return [unescape(text).replace("\xa0", " ") for text in re.findall(r">([^<>]+)</text>", svg)]
+
+
+@pytest.mark.parametrize("size", [(70, 24), (80, 24), (100, 30), (120, 40), (160, 48)])
+def test_the_screen_looks_as_it_was_approved(batches: list[Batch], size: tuple[int, int]):
+    svg: list[str] = []
+
+    async def look(app: SidecarApp, pilot: Pilot[Any]) -> None:
+        svg.append(normalised(app.export_screenshot(title="unilab-metrics")))
+
+    drive(batches, look, size=size)
+    path = SNAPSHOTS / f"overview-{size[0]}x{size[1]}.svg"
+    made_with = f"<!-- textual {version('textual')}, rich {version('rich')} -->\n"
+    if os.environ.get("UPDATE_SNAPSHOTS"):
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(made_with + svg[0], "utf-8")
+    approved = path.read_text("utf-8")
+    assert words(svg[0]) == words(approved)
+    if approved.startswith(made_with):
+        assert made_with + svg[0] == approved
+
+
+def test_only_lines_that_changed_are_painted_again(batches: list[Batch]):
+    async def look(app: SidecarApp, pilot: Pilot[Any]) -> None:
+        sheet = app.query_one(Sheet)
+        lines = list(sheet._lines)
+        assert sheet.show(list(lines)) == 0
+        lines[1] = lines[0]
+        assert sheet.show(lines) == 1
+
+    drive(batches, look)
+
+
+def test_an_empty_start_says_what_it_waits_for():
+    async def look(app: SidecarApp, pilot: Pilot[Any]) -> None:
+        assert "connecting" in screen_text(app)
+        run = SampleRun()
+        warm_up = run.event("status", "warm-up: 10 of 40 replay rows", fill=0.25)
+        app._feed.batches = [run.batch(run.open_attempt(), warm_up)]  # type: ignore[attr-defined]
+        app.tick()
+        await pilot.pause()
+        shown = screen_text(app)
+        assert "waiting for the first update" in shown
+        assert "25.0 %" in shown
+        assert "GPUs 2" in shown
+
+    drive([], look)
+
+
+def test_names_with_markup_are_literal_in_title_and_text():
+    run = SampleRun()
+    batch = run.batch(run.update({"reward[left]": 1.0, "[@click=app.quit]q": 2.0, "[/x]": 3.0}))
+    assert batch.head is not None
+    import msgspec
+
+    info = msgspec.structs.replace(batch.head.run, task="[red]task[/red]")
+    batch = replace(batch, head=msgspec.structs.replace(batch.head, run=info))
+
+    async def look(app: SidecarApp, pilot: Pilot[Any]) -> None:
+        shown = screen_text(app)
+        for name in ("[red]task[/red]", "reward[left]", "[@click=app.quit]q", "[/x]"):
+            assert name in shown
+
+    drive([batch], look, size=(100, 60))
+
+
+@pytest.mark.parametrize("size", [(1, 1), (2, 2), (7, 3), (20, 5), (95, 24), (300, 100)])
+def test_any_size_is_survived_also_while_it_changes(batches: list[Batch], size: tuple[int, int]):
+    async def look(app: SidecarApp, pilot: Pilot[Any]) -> None:
+        await pilot.resize_terminal(80, 24)
+        await pilot.resize_terminal(*size)
+        await pilot.pause()
+
+    assert drive(batches, look, size=size).return_code in (None, 0)
+
+
+def test_scrolling_shows_what_does_not_fit(batches: list[Batch]):
+    async def look(app: SidecarApp, pilot: Pilot[Any]) -> None:
+        assert "Writers" not in screen_text(app)
+        await pilot.press("end")
+        await pilot.pause(0.1)
+        assert "Events" in screen_text(app)
+
+    drive(batches, look, size=(80, 24))
+
+
+@pytest.mark.parametrize("key", ["q", "ctrl+c"])
+def test_a_key_closes_it(batches: list[Batch], key: str):
+    async def look(app: SidecarApp, pilot: Pilot[Any]) -> None:
+        await pilot.press(key)
+
+    app = drive(batches, look)
+    assert app.return_code == 0
+    assert not app.is_running
+
+
+def test_the_end_of_the_run_stays_on_the_screen_until_it_is_closed():
+    run, batches = whole_run(20)
+    batches.append(run.batch(run.end("failed")))
+
+    async def look(app: SidecarApp, pilot: Pilot[Any]) -> None:
+        await pilot.pause(1.2)
+        assert app.is_running
+        assert "run ended: failed" in screen_text(app)
+
+    drive(batches, look)
+
+
+def test_a_launched_screen_closes_some_time_after_the_run(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("unilab_sidecar.app.LINGER_S", 0.1)
+    run, batches = whole_run(20)
+    batches.append(run.batch(run.end()))
+
+    async def look(app: SidecarApp, pilot: Pilot[Any]) -> None:
+        for _ in range(50):
+            if app._exit:
+                return
+            await pilot.pause(0.1)
+        pytest.fail("still open")
+
+    drive(batches, look, exits=True)
+
+
+def test_a_failure_of_the_feed_is_the_result_with_its_exit_code():
+    app = drive([], nothing)
+    assert app.return_value is None
+    failure = Failure("bus.json is missing", 4)
+    app = drive([Batch(failure=failure)], nothing)
+    assert (app.return_value, app.return_code) == (failure, 4)
