@@ -62,4 +62,4 @@ def siblings_key(
 
 def _digest(*parts: object) -> str:
     text = "\0".join(str(part) for part in parts)
-    return hashlib.sha256(text.encode()).hexdigest()[:20]
+    return hashlib.sha256(text.encode(errors="surrogateescape")).hexdigest()[:20]

@@ -33,6 +33,7 @@ _STOP_GRACE_S = 8.0
 _PEERS_GRACE_S = 10.0
 _DRAIN_S = 15.0
 _RUN_END_GRACE_S = 1.0
+_LINGER_S = 8.0
 _FAILURE_LINES = 20
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
@@ -95,7 +96,7 @@ class _Launch:
             number = self._requests.pop(0)
             if number == signal.SIGINT and self._view is not None and self._view.owns_screen:
                 # Before the sidecar has the keyboard, Ctrl+C is meant for it all the same.
-                self._view.close(linger_s=0.0)
+                self._view.close(0.0)
                 continue
             self._stopped_by = number
             if number == signal.SIGINT:
@@ -148,7 +149,9 @@ class _Launch:
 
     def _close_view(self) -> None:
         if self._view is not None:
-            self._view.close()
+            # Without a summary there is no end of the run that it could show.
+            has_ended = read_summary(self._run_dir) is not None
+            self._view.close(_LINGER_S if has_ended and not self._requests else 0.0)
             self._view = None
         self._restore_terminal()
 

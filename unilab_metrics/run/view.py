@@ -12,7 +12,6 @@ from pathlib import Path
 
 from unilab_metrics.run.processes import helper_python, python_environment
 
-_LINGER_S = 8.0
 _TERMINATE_S = 2.0
 
 
@@ -55,7 +54,7 @@ class View:
         """``None`` while it runs, negative for a signal."""
         return self._process.poll()
 
-    def close(self, linger_s: float = _LINGER_S) -> None:
+    def close(self, linger_s: float) -> None:
         """Give it ``linger_s`` to end by itself with the run, then end it."""
         for patience_s, end in (
             (linger_s, self._process.terminate),
