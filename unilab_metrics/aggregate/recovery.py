@@ -74,9 +74,13 @@ def recover(bus_dir: Path) -> Recovered:
         epoch_counter = max(epoch_counter, int(path.name.split("-")[1]))
     end = _end_of_history(history_paths)
     state, missing, damaged, wal_valid_bytes = _fold(wal_paths, end.last)
-    # The wal is written first, so a longer history is bytes whose wal was lost with the node.
     if end.last >= state.data.next_update:
-        end = _end_of_history(history_paths, up_to=state.data.next_update - 1)
+        if damaged:
+            # The fold published less than the first time; what is in the history stays.
+            state.data.next_update = end.last + 1
+        else:
+            # The wal is written first, so this is history whose wal was lost with the node.
+            end = _end_of_history(history_paths, up_to=state.data.next_update - 1)
     return Recovered(
         state,
         journal_id,
