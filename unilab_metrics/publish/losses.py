@@ -55,8 +55,14 @@ class Losses:
 
     def internal_error(self, error: BaseException) -> None:
         """Our own code raised: count it and keep its text."""
-        self.errors.append(f"{type(error).__name__}: {error}")
+        self.note(error)
         self.count(INTERNAL_ERROR)
+
+    def note(self, error: BaseException) -> None:
+        """Keep the text of an error that cost no frame; a repeated one is kept once."""
+        text = f"{type(error).__name__}: {error}"
+        if not self.errors or self.errors[-1] != text:
+            self.errors.append(text)
 
     @property
     def counts(self) -> dict[str, int]:

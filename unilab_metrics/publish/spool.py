@@ -2,8 +2,9 @@
 
 Everything that carries data (frames, layouts, events, drops, the end) has its own sequence,
 from 1 without a hole. Each segment begins with the identity and a copy of the layouts and tag
-names so far; these copies have sequence 0, are no part of the order, and may be taken again
-at any time. The aggregator's side of this rule is ``aggregate.receiver.accept``.
+names so far, so that it can be read alone. The copies have sequence 0: they are no part of the
+order, are sent only after a gap, and may be taken any number of times. A ``Gap`` record has
+the last sequence that it stands for. ``aggregate.receiver.accept`` is the other side of this.
 
 Any thread may append, also from a signal handler; one thread reads (the shipper).
 """
@@ -39,6 +40,8 @@ from unilab_schema.identity import Identity
 
 SEGMENT_BYTES = 8 * 1024 * 1024
 QUOTA_BYTES = 256 * 1024 * 1024
+_MOST_ANNOUNCED_BYTES = 256 * 1024
+"""Copies of announcements that a repaired batch may carry and still be one message."""
 
 PayloadAt = Callable[[int, int], bytes]
 """(monotonic ns, wall clock ns) of the append to the record's payload."""
@@ -210,8 +213,12 @@ class Spool:
         start, end, last = segment.range_after(after, upto, max_bytes)
         data = segment.read(start, end)
         if verify or len(data) < end - start:
-            data = pass_over_damage(data, after, last)
+            data = pass_over_damage(data, after, last, self._announcements())
         return SpoolBatch(data, last)
+
+    def _announcements(self) -> list[bytes]:
+        copies = self._preamble[1:]
+        return copies if sum(map(len, copies)) <= _MOST_ANNOUNCED_BYTES else []
 
     def _segment_of(self, sequence: int) -> SpoolSegment:
         return next(s for s in reversed(list(self._segments)) if s.first <= sequence)

@@ -80,7 +80,7 @@ class SpoolSegment:
         least one record, and no more than ``max_bytes`` otherwise."""
         ends = self.ends
         index = after + 1 - self.first
-        start = ends[index - 1] if index else 0
+        start = ends[index - 1] if index else self._preamble_bytes
         beyond = min(upto, self.last) - self.first + 1
         stop = max(bisect_right(ends, start + max_bytes, index, beyond), index + 1)
         return start, ends[stop - 1], self.first + stop - 1

@@ -11,7 +11,7 @@ Here and not in ``publish``, because the aggregator adopts the spools of dead pr
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -95,20 +95,34 @@ class SpoolReader:
         return None
 
 
-def pass_over_damage(data: bytes, after: int, last: int) -> bytes:
-    """The good records of ``data`` beyond ``after``, with gaps for the rest up to ``last``."""
+def pass_over_damage(
+    data: bytes, after: int, last: int, announcements: Sequence[bytes] = ()
+) -> bytes:
+    """The good records of ``data`` beyond ``after``, with gaps for the rest up to ``last``.
+
+    ``announcements`` follow the first gap, which may have swallowed a layout.
+    """
     pieces: list[bytes] = []
+    missing = list(announcements)
     reached = after
-    for piece, sequence in _pieces(data, scan(data, kinds=SOURCE_KINDS), after):
-        pieces.append(piece)
-        reached = sequence
+    for record in scan(data, kinds=SOURCE_KINDS).records:
+        if record.sequence <= reached:
+            continue
+        if record.sequence > reached + 1:
+            pieces += [_gap(reached + 1, record.sequence - 1), *missing]
+            missing.clear()
+        pieces.append(data[record.start : record.end])
+        reached = record.sequence
     if reached < last:
-        pieces.append(_gap(reached + 1, last))
+        pieces += [_gap(reached + 1, last), *missing]
     return b"".join(pieces)
 
 
 def _pieces(data: bytes, found: Scan, after: int) -> Iterator[tuple[bytes, int]]:
-    """Bytes to send and the sequence reached with them."""
+    """Bytes to send and the sequence reached with them, for one segment.
+
+    Its announcements are needed only after a gap, which may have swallowed a layout.
+    """
     announced: list[Record] = []
     reached = after
     for record in found.records:
@@ -118,14 +132,14 @@ def _pieces(data: bytes, found: Scan, after: int) -> Iterator[tuple[bytes, int]]
             continue
         if record.sequence <= reached:
             continue
-        # Announcements are worth their bytes only before a record that may need them.
-        pieces = [data[a.start : a.end] for a in announced]
-        announced.clear()
         if record.sequence > reached + 1:
-            pieces.append(_gap(reached + 1, record.sequence - 1))
-        pieces.append(data[record.start : record.end])
+            gap = _gap(reached + 1, record.sequence - 1)
+            reached = record.sequence - 1
+            yield gap, reached
+            for announcement in announced:
+                yield data[announcement.start : announcement.end], reached
         reached = record.sequence
-        yield b"".join(pieces), reached
+        yield data[record.start : record.end], reached
 
 
 def _gap(first: int, last: int) -> bytes:
