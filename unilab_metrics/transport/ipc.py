@@ -16,8 +16,9 @@ import stat
 import struct
 import sys
 import time
-from collections.abc import Generator, Iterable
+from collections.abc import Generator
 from pathlib import Path
+from typing import NamedTuple
 
 from unilab_metrics.errors import EndpointError, EndpointInUseError
 
@@ -83,20 +84,27 @@ def listener_pid(path: str) -> int | None:
         return _peer_pid(probe)
 
 
-def removed(paths: Iterable[str]) -> bool:
-    """Remove sockets at ``paths`` that nobody listens at; True when none is left."""
-    gone = True
-    for path in paths:
-        try:
-            if not stat.S_ISSOCK(Path(path).lstat().st_mode) or listener_pid(path) is not None:
-                gone = False
-                continue
-            Path(path).unlink()
-        except FileNotFoundError:
-            continue
-        except OSError:
-            gone = False
-    return gone
+class BoundFile(NamedTuple):
+    """The file that a bind made; only this very file is ever removed."""
+
+    path: Path
+    device: int
+    inode: int
+    pid: int
+
+    @classmethod
+    def at(cls, path: str) -> BoundFile:
+        """What lies at ``path`` now."""
+        status = Path(path).lstat()
+        return cls(Path(path), status.st_dev, status.st_ino, os.getpid())
+
+    def remove(self) -> None:
+        """Take it away, unless it is another one by now or a forked child asks. Never raises."""
+        with contextlib.suppress(OSError):
+            status = self.path.lstat()
+            is_same = (status.st_dev, status.st_ino) == (self.device, self.inode)
+            if is_same and stat.S_ISSOCK(status.st_mode) and self.pid == os.getpid():
+                self.path.unlink()
 
 
 def _lock(fd: int, endpoint: str) -> None:

@@ -3,19 +3,20 @@
 A socket is used and closed by the thread that made it, in the process that made it. No
 call here waits: sends and receives are the caller's, with ``zmq.NOBLOCK`` or a poller.
 Nothing lingers: what must not be lost is in a spool or a journal, never in a socket.
+libzmq leaves the file of an ipc endpoint behind, so bound sockets are closed with
+:func:`close` or :func:`terminate`, which remove it.
 """
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable
 from pathlib import Path
-from typing import cast
+from weakref import WeakKeyDictionary
 
 import zmq
 
 from unilab_metrics.errors import EndpointError
-from unilab_metrics.transport.ipc import exclusive_bind, ipc_path, removed
+from unilab_metrics.transport.ipc import BoundFile, exclusive_bind, ipc_path
 from unilab_schema.codec import MAX_MESSAGE_BYTES
 
 HANDSHAKE_MS = 3000
@@ -27,6 +28,8 @@ CONTROL_QUEUE = 256
 """Small messages per connection: cursors and heads."""
 REPLY_QUEUE = 8
 """Replies of up to 1 MiB per subscriber; a stopped one loses further ones and asks again."""
+
+_bound: WeakKeyDictionary[zmq.Socket[bytes], BoundFile] = WeakKeyDictionary()
 
 
 def context() -> zmq.Context[zmq.Socket[bytes]]:
@@ -82,21 +85,23 @@ def serve(ctx: zmq.Context[zmq.Socket[bytes]], endpoint: str) -> zmq.Socket[byte
 
 
 def close(sockets: Iterable[zmq.Socket[bytes]]) -> None:
-    """Close at once, dropping what was not sent; a second close does nothing."""
+    """Close at once, dropping what was not sent; a second close does nothing. The file of a
+    bound ipc endpoint is gone afterwards."""
     for made in sockets:
+        bound = _bound.pop(made, None)
+        if bound is not None:
+            # While we still listen nobody else can have bound there.
+            bound.remove()
         made.close(linger=0)
 
 
 def terminate(
     ctx: zmq.Context[zmq.Socket[bytes]], sockets: Iterable[zmq.Socket[bytes]] = ()
 ) -> None:
-    """Close the sockets and end the context; returns within milliseconds, whatever the peers
-    do. The files of bound ipc endpoints are gone afterwards. Idempotent."""
-    made = list(sockets)
-    paths = [path for one in made if not one.closed for path in _bound_paths(one)]
-    close(made)
+    """Close the sockets as :func:`close` does and end the context; returns within
+    milliseconds, whatever the peers do. Idempotent."""
+    close(sockets)
     ctx.term()
-    removed(paths)
 
 
 def _connect(
@@ -138,12 +143,13 @@ def _bind(
             made.set(option, value)
         with exclusive_bind(endpoint, path):
             made.bind(endpoint)
+            _bound[made] = BoundFile.at(path)
             Path(path).chmod(0o600)
     except zmq.ZMQError as error:
-        made.close(linger=0)
+        close([made])
         raise EndpointError(endpoint, f"cannot be bound: {error}") from error
     except BaseException:
-        made.close(linger=0)
+        close([made])
         raise
     return made
 
@@ -158,11 +164,3 @@ def _socket(
     made.set(zmq.RCVHWM, receive_queue)
     made.set(zmq.HANDSHAKE_IVL, HANDSHAKE_MS)
     return made
-
-
-def _bound_paths(made: zmq.Socket[bytes]) -> list[str]:
-    if made.get(zmq.TYPE) not in {zmq.ROUTER, zmq.XPUB}:
-        return []
-    last = cast("bytes", made.get(zmq.LAST_ENDPOINT))
-    endpoint = os.fsdecode(last.rstrip(b"\0"))
-    return [ipc_path(endpoint)] if endpoint.startswith("ipc://") else []
