@@ -4,151 +4,33 @@ from __future__ import annotations
 
 import os
 import signal
-import struct
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-import zmq
-from tensorboard.backend.event_processing.event_accumulator import (
-    DEFAULT_SIZE_GUIDANCE,
-    EventAccumulator,
-)
+from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+from toy_run import ToyRun, expected, points, wait_for
 
 from unilab_metrics.errors import LeaseHeldError
-from unilab_metrics.storage.filesystem import boot_id, private_directory
+from unilab_metrics.storage.filesystem import private_directory
 from unilab_metrics.storage.lease import Lease
-from unilab_metrics.storage.records import encode_record
-from unilab_metrics.storage.segments import (
-    SegmentHeader,
-    SegmentWriter,
-    encode_segment_header,
-    segment_name,
-)
-from unilab_metrics.transport import rendezvous, sockets
+from unilab_metrics.storage.segments import segment_name
+from unilab_metrics.transport import rendezvous
 from unilab_metrics.write import writer as writer_module
 from unilab_metrics.write.backends.base import BackendError
 from unilab_metrics.write.backends.tensorboard import TensorBoardBackend
 from unilab_metrics.write.process import StopSignal, make_backend, write_run
 from unilab_metrics.write.writer import run_writer
-from unilab_schema.codec import KIND_OF, decode_request, encode_message, encode_payload
-from unilab_schema.control import BackendProgress, BackendStatus, Epoch, Head
-from unilab_schema.identity import RunInfo
-from unilab_schema.updates import AttemptOpened, RunEnded, Update, UpdateLayout
-
-JOURNAL = bytes(range(16))
-RUN = RunInfo("sac", step_axis="env_steps")
-TAGS = ("Loss/actor", "Train/iteration", "Terminal/num_envs")
-
-
-class Run:
-    """A history on disk, and an aggregator's sockets and lease if asked for."""
-
-    def __init__(self, run_dir: Path, sockets_directory: Path) -> None:
-        self.run_dir = run_dir
-        self.bus = private_directory(rendezvous.bus_directory(run_dir))
-        self._endpoint = f"ipc://{sockets_directory}"
-        self._segment = SegmentWriter.create(self.bus / segment_name("history", 1, 0))
-        self.epoch = Epoch(JOURNAL, 1)
-        self._segment.append(encode_segment_header(SegmentHeader(1, "history", self.epoch, 0)))
-        layout = encode_payload(UpdateLayout(0, TAGS))
-        self._segment.append(encode_record(KIND_OF[UpdateLayout], 0, layout))
-        self.update = 0
-        self.iteration = 0
-        self.statuses: list[BackendStatus] = []
-        self._lease: Lease | None = None
-        self._context: zmq.Context[Any] | None = None
-        self._sockets: list[zmq.Socket[bytes]] = []
-        self.append(AttemptOpened(1, 1, RUN))
-
-    def append(self, entry: Any) -> None:
-        self.update += 1
-        self._segment.append(
-            encode_record(KIND_OF[type(entry)], self.update, encode_payload(entry))
-        )
-
-    def updates(self, count: int) -> None:
-        for _ in range(count):
-            self.iteration += 1
-            values = struct.pack("<3d", self.iteration / 3, self.iteration, 8.0)
-            steps = self.iteration * 32
-            self.append(Update(1, self.iteration, steps, time.time_ns(), 0, 0.0, 1, 1, 0, values))
-
-    def end(self) -> None:
-        self.append(RunEnded(1, "completed", time.time_ns()))
-
-    def start_aggregator(self) -> None:
-        self._lease = Lease.create(self.bus, rendezvous.AGGREGATOR_LEASE, b"")
-        self._context = sockets.context()
-        announce, fetch = f"{self._endpoint}/out", f"{self._endpoint}/ask"
-        self._sockets = [
-            sockets.announce(self._context, announce),
-            sockets.serve(self._context, fetch),
-        ]
-        rendezvous.write(
-            self.bus,
-            rendezvous.ConnectionFile(
-                run_dir=str(self.run_dir),
-                journal=JOURNAL.hex(),
-                pid=os.getpid(),
-                started_unix_ns=1,
-                boot_id=boot_id(),
-                host="here",
-                ingest=f"{self._endpoint}/in",
-                announce=announce,
-                fetch=fetch,
-            ),
-        )
-
-    def announce(self, *, durable: int | None = None, ended: str | None = None) -> None:
-        update = self.update
-        head = Head(
-            self.epoch,
-            update,
-            update if durable is None else durable,
-            1,
-            RUN,
-            str(self.run_dir),
-            (),
-            tuple(self.statuses[-1:]),
-            0,
-            0,
-            ended,
-        )
-        self._sockets[0].send(encode_message(head))
-
-    def send_raw(self, data: bytes) -> None:
-        self._sockets[0].send(data)
-
-    def hear(self) -> None:
-        try:
-            while True:
-                _, data = self._sockets[1].recv_multipart(zmq.NOBLOCK)
-                request = decode_request(data)
-                assert isinstance(request, BackendProgress)
-                self.statuses.append(request.status)
-        except zmq.Again:
-            pass
-
-    def stop_aggregator(self) -> None:
-        if self._context is not None:
-            sockets.terminate(self._context, self._sockets)
-        if self._lease is not None:
-            self._lease.release()
-        self._context, self._lease = None, None
-
-    def close(self) -> None:
-        self.stop_aggregator()
-        self._segment.close()
+from unilab_schema.control import BackendStatus
 
 
 class Running:
     """``run_writer`` in a thread."""
 
-    def __init__(self, run: Run, backend: Any = None, **options: Any) -> None:
+    def __init__(self, run: ToyRun, backend: Any = None, **options: Any) -> None:
         self.lines: list[str] = []
         self.result: bool | Exception | None = None
         self.stop = threading.Event()
@@ -170,34 +52,13 @@ class Running:
 
 
 @pytest.fixture
-def run(run_dir: Path, short_path: Path) -> Iterator[Run]:
-    made = Run(run_dir, short_path)
+def run(run_dir: Path, short_path: Path) -> Iterator[ToyRun]:
+    made = ToyRun(run_dir, short_path)
     yield made
     made.close()
 
 
-def wait_for(condition: Callable[[], Any], each: Callable[[], Any] = lambda: None) -> None:
-    deadline_s = time.monotonic() + 10
-    while not condition():
-        each()
-        assert time.monotonic() < deadline_s, "not within 10 s"
-        time.sleep(0.02)
-
-
-def points(run: Run, tag: str = "Train/iteration") -> list[tuple[int, float]]:
-    reader = EventAccumulator(
-        str(run.run_dir), size_guidance=dict.fromkeys(DEFAULT_SIZE_GUIDANCE, 0)
-    ).Reload()
-    if tag not in reader.Tags()["scalars"]:
-        return []
-    return [(event.step, event.value) for event in reader.Scalars(tag)]
-
-
-def expected(count: int) -> list[tuple[int, float]]:
-    return [(32 * n, float(n)) for n in range(1, count + 1)]
-
-
-def test_a_live_run_is_followed_to_its_end(run: Run) -> None:
+def test_a_live_run_is_followed_to_its_end(run: ToyRun) -> None:
     run.start_aggregator()
     writer = Running(run)
     for _ in range(5):
@@ -216,7 +77,7 @@ def test_a_live_run_is_followed_to_its_end(run: Run) -> None:
     assert not list(run.bus.glob("writer-*"))
 
 
-def test_only_durable_updates_are_taken_while_an_aggregator_lives(run: Run) -> None:
+def test_only_durable_updates_are_taken_while_an_aggregator_lives(run: ToyRun) -> None:
     run.start_aggregator()
     run.updates(10)
     writer = Running(run)
@@ -229,7 +90,7 @@ def test_only_durable_updates_are_taken_while_an_aggregator_lives(run: Run) -> N
     assert points(run) == expected(10)
 
 
-def test_nothing_is_taken_before_the_first_announcement(run: Run) -> None:
+def test_nothing_is_taken_before_the_first_announcement(run: ToyRun) -> None:
     run.start_aggregator()
     run.updates(3)
     writer = Running(run)
@@ -239,7 +100,7 @@ def test_nothing_is_taken_before_the_first_announcement(run: Run) -> None:
     assert points(run) == []
 
 
-def test_a_writer_that_starts_late_has_all_iterations_from_the_first(run: Run) -> None:
+def test_a_writer_that_starts_late_has_all_iterations_from_the_first(run: ToyRun) -> None:
     run.start_aggregator()
     run.updates(2500)
     writer = Running(run)
@@ -249,7 +110,7 @@ def test_a_writer_that_starts_late_has_all_iterations_from_the_first(run: Run) -
     assert points(run) == expected(2500)
 
 
-def test_an_ended_run_is_completed_offline(run: Run) -> None:
+def test_an_ended_run_is_completed_offline(run: ToyRun) -> None:
     run.updates(40)
     run.end()
     assert Running(run).join() is True
@@ -260,7 +121,7 @@ def test_an_ended_run_is_completed_offline(run: Run) -> None:
     assert points(run) == expected(40)
 
 
-def test_a_torn_tail_of_the_history_waits_for_its_rest(run: Run) -> None:
+def test_a_torn_tail_of_the_history_waits_for_its_rest(run: ToyRun) -> None:
     run.updates(4)
     path = run.bus / segment_name("history", 1, 0)
     whole = path.read_bytes()
@@ -272,7 +133,7 @@ def test_a_torn_tail_of_the_history_waits_for_its_rest(run: Run) -> None:
     assert points(run) == expected(4)
 
 
-def test_progress_is_reported_at_least_once_a_second(run: Run) -> None:
+def test_progress_is_reported_at_least_once_a_second(run: ToyRun) -> None:
     run.start_aggregator()
     run.updates(1)
     writer = Running(run)
@@ -284,7 +145,7 @@ def test_progress_is_reported_at_least_once_a_second(run: Run) -> None:
     assert run.statuses[-1].pid == os.getpid()
 
 
-def test_values_are_readable_within_two_seconds(run: Run) -> None:
+def test_values_are_readable_within_two_seconds(run: ToyRun) -> None:
     run.start_aggregator()
     writer = Running(run)
     for count in range(1, 4):
@@ -297,7 +158,7 @@ def test_values_are_readable_within_two_seconds(run: Run) -> None:
     writer.join()
 
 
-def test_a_second_writer_of_a_backend_is_refused(run: Run) -> None:
+def test_a_second_writer_of_a_backend_is_refused(run: ToyRun) -> None:
     run.start_aggregator()
     first = Running(run)
     wait_for(lambda: list(run.bus.glob("writer-tensorboard.lease")))
@@ -309,7 +170,7 @@ def test_a_second_writer_of_a_backend_is_refused(run: Run) -> None:
     first.join()
 
 
-def test_a_writer_waits_for_its_predecessor_to_end(run: Run) -> None:
+def test_a_writer_waits_for_its_predecessor_to_end(run: ToyRun) -> None:
     run.updates(2)
     held = Lease.create(run.bus, "writer-tensorboard.lease", b"")
     writer = Running(run)
@@ -320,7 +181,9 @@ def test_a_writer_waits_for_its_predecessor_to_end(run: Run) -> None:
     assert points(run) == expected(2)
 
 
-def test_a_writer_of_a_replaced_aggregator_ends(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_writer_of_a_replaced_aggregator_ends(
+    run: ToyRun, monkeypatch: pytest.MonkeyPatch
+) -> None:
     run.start_aggregator()
     writer = Running(run)
     run.updates(2)
@@ -331,7 +194,7 @@ def test_a_writer_of_a_replaced_aggregator_ends(run: Run, monkeypatch: pytest.Mo
 
 
 def test_a_refusing_backend_is_reported_and_tried_again(
-    run: Run, monkeypatch: pytest.MonkeyPatch
+    run: ToyRun, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(writer_module, "RETRY_S", 0.05)
     full = threading.Event()
@@ -365,7 +228,7 @@ def test_a_refusing_backend_is_reported_and_tried_again(
 
 
 def test_a_backend_that_never_recovers_does_not_hold_the_end_up(
-    run: Run, monkeypatch: pytest.MonkeyPatch
+    run: ToyRun, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(writer_module, "RETRY_S", 0.05)
     monkeypatch.setattr(writer_module, "GIVE_UP_S", 0.2)
@@ -376,7 +239,7 @@ def test_a_backend_that_never_recovers_does_not_hold_the_end_up(
     assert not list(run.bus.glob("writer-*"))
 
 
-def test_the_end_needs_its_record_and_not_only_its_announcement(run: Run) -> None:
+def test_the_end_needs_its_record_and_not_only_its_announcement(run: ToyRun) -> None:
     run.start_aggregator()
     writer = Running(run, TensorBoardBackend(run.run_dir, log_interval=10))
     run.updates(3)
@@ -391,7 +254,7 @@ def test_the_end_needs_its_record_and_not_only_its_announcement(run: Run) -> Non
     assert points(run) == expected(3)[2:]
 
 
-def test_garbage_on_the_announcement_socket_is_passed_over(run: Run) -> None:
+def test_garbage_on_the_announcement_socket_is_passed_over(run: ToyRun) -> None:
     run.start_aggregator()
     writer = Running(run)
     run.updates(1)
