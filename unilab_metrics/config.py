@@ -13,6 +13,9 @@ LAUNCH_VARIABLE = "UNILAB_METRICS_LAUNCH"
 """The launch key, which names the spool directory that the processes of a launch share."""
 RANK_VARIABLE = "UNILAB_METRICS_RANK"
 """Global rank of the ``init()`` above in the process tree; read by ``connect()`` only."""
+ALGORITHM_VARIABLE = "UNILAB_METRICS_ALGORITHM"
+STRICT_VARIABLE = "UNILAB_METRICS_STRICT"
+"""Algorithm and strictness of the ``init()`` above; defaults of ``connect()``."""
 DISABLED_VARIABLE = "UNILAB_METRICS_DISABLED"
 """1 makes ``init()`` and ``connect()`` return publishers that do nothing."""
 PYTHON_VARIABLE = "UNILAB_METRICS_PYTHON"
@@ -31,4 +34,9 @@ _TRUE = frozenset({"1", "true", "yes", "on"})
 
 def is_disabled(environ: Mapping[str, str]) -> bool:
     """Whether the user switched the bus off for this process tree."""
-    return environ.get(DISABLED_VARIABLE, "").strip().lower() in _TRUE
+    return is_true(environ.get(DISABLED_VARIABLE, ""))
+
+
+def is_true(text: str) -> bool:
+    """Whether a variable's text means yes."""
+    return text.strip().lower() in _TRUE

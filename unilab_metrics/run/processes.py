@@ -34,7 +34,8 @@ class Helper(subprocess.Popen[bytes]):
 
     def __del__(self, *_: Any) -> None:
         """No warning about a running child; the next ``Popen`` of this process reaps it."""
-        super().__del__(_warn=_no_warning)  # pyright: ignore[reportUnknownMemberType, reportAttributeAccessIssue]
+        destroy: Any = super().__del__
+        destroy(_warn=_no_warning)
 
 
 def _no_warning(*_: Any, **__: Any) -> None:

@@ -181,7 +181,7 @@ def _compare(expected: list[Point], found: EventPoints) -> None:
 
 def _same_nan(wanted: Point, got: Point) -> bool:
     # NaN is the one value that differs from itself.
-    both_nan = wanted.value != wanted.value and got.value != got.value  # noqa: PLR0124
+    both_nan = wanted.value != wanted.value and got.value != got.value
     return both_nan and wanted[:2] == got[:2]
 
 

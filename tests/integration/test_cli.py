@@ -1,0 +1,133 @@
+"""The command line: help, exit codes, and what it finds."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from unilab_metrics import __version__
+from unilab_metrics.cli.root import commands
+from unilab_metrics.errors import ExitCode
+from unilab_metrics.storage.filesystem import private_directory
+from unilab_metrics.storage.lease import Lease
+from unilab_metrics.transport import registry
+from unilab_metrics.transport.rendezvous import AGGREGATOR_LEASE, bus_directory
+
+COMMANDS = ("demo", "attach", "ls", "verify", "aggregate", "write")
+
+
+def invoke(*arguments: str) -> tuple[int, str]:
+    done = CliRunner().invoke(commands, arguments)
+    return done.exit_code, done.output
+
+
+def test_version() -> None:
+    assert invoke("--version") == (0, f"unilab-metrics {__version__}\n")
+
+
+@pytest.mark.parametrize("flag", ["-h", "--help"])
+def test_help_lists_the_commands_examples_and_exit_codes(flag: str) -> None:
+    code, output = invoke(flag)
+    assert code == 0
+    for text in (*COMMANDS, "Examples", "Exit codes", "130  interrupted"):
+        assert text in output
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_command_has_examples_and_exit_codes(command: str) -> None:
+    code, output = invoke(command, "-h")
+    assert code == 0
+    assert f"unilab-metrics {command}" in output.partition("Examples")[2]
+    assert "Exit codes" in output
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("nothing",),
+        ("verify",),
+        ("ls", "--nothing"),
+        ("demo", "--ranks", "0"),
+        ("demo", "algo.sed=7"),
+        ("write", "somewhere", "--backend", "neptune"),
+    ],
+)
+def test_wrong_usage_ends_with_2(arguments: tuple[str, ...]) -> None:
+    code, output = invoke(*arguments)
+    assert code == ExitCode.USAGE, output
+    assert "Traceback" not in output
+
+
+@pytest.mark.parametrize("command", ["verify", "attach", "aggregate", "write"])
+def test_a_directory_that_is_not_there_ends_with_3_and_one_line(command: str) -> None:
+    code, output = invoke(command, "no/such/run")
+    assert code == ExitCode.RUN_NOT_FOUND, output
+    assert output.count("\n") == 1
+    assert "no/such/run" in output
+
+
+def test_attach_without_a_live_run_ends_with_4() -> None:
+    code, output = invoke("attach")
+    assert code == ExitCode.NO_LIVE_RUN
+    assert "no live run" in output
+
+
+def test_ls_of_nothing_is_empty(tmp_path: Path) -> None:
+    assert invoke("ls", "--logs", str(tmp_path / "logs")) == (0, "")
+
+
+def test_ls_shows_live_runs_first_and_recent_ones_once(tmp_path: Path) -> None:
+    logs = tmp_path / "logs"
+    runs = [logs / "sac" / "task" / f"2026-01-0{day}_03-04-05_numpy" for day in (1, 2, 3)]
+    for run in runs:
+        run.mkdir(parents=True)
+        (run / "run_config.json").write_text("{}")
+    (runs[0] / "run_summary.json").write_text(json.dumps({"status": "completed"}))
+    (runs[1] / "run_summary.json").write_text(json.dumps({"status": "failed"}))
+    lease = Lease.create(private_directory(bus_directory(runs[2])), AGGREGATOR_LEASE, b"")
+    try:
+        registry.register(runs[2], os.getpid())
+        code, output = invoke("ls", "--logs", str(logs))
+    finally:
+        lease.release()
+    assert code == 0
+    lines = output.splitlines()
+    assert [line.split()[0] for line in lines] == ["live", "failed", "done"]
+    assert [line.split()[-1] for line in lines] == [str(run) for run in reversed(runs)]
+    assert "2026-01-01 03:04" in lines[2]
+
+
+@pytest.mark.parametrize("command", [("ls",), ("--version",), ("attach",)])
+def test_a_quick_command_loads_neither_terminal_nor_backend(command: tuple[str, ...]) -> None:
+    code = (
+        "import sys; from unilab_metrics.cli.root import commands\n"
+        "try: commands(sys.argv[1:])\n"
+        "except SystemExit: pass\n"
+        "loaded = {'textual', 'rich', 'tensorboardX', 'torch', 'numpy', 'google'} & set(sys.modules)\n"
+        "sys.exit(', '.join(loaded) or 0)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code, *command],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+
+
+def test_the_module_is_the_command() -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "unilab_metrics", "--version"],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.stdout == f"unilab-metrics {__version__}\n"
