@@ -57,8 +57,8 @@ def test_reduction_equals_its_definition(
     known = columns()
     suppliers: list[Supplier] = []
     plain_run: list[tuple[int, dict[str, tuple[float, float]]]] = []
-    for rank, share, ones in run:
-        share = {tag: (total, 1.0) for tag, (total, _) in share.items()} if ones else share
+    for rank, drawn, ones in run:
+        share = {tag: (total, 1.0 if ones else weight) for tag, (total, weight) in drawn.items()}
         totals = np.array([total for total, _ in share.values()])
         given_weights = None if ones else np.array([weight for _, weight in share.values()])
         suppliers.append(Supplier(rank, known.columns(tuple(share)), totals, given_weights))
