@@ -65,7 +65,7 @@ def _stacked(picture: Picture, width: int) -> Block:
             lines.append(line(Segment(divider + "╌" * max(width - len(divider), 0), "dim")))
             lines += collector
     if more := metrics.diagnostics(picture, width):
-        lines += [heading("Diagnostics", width), *more]
+        lines += [heading("Training", width), *more]
     lines += metrics.others(picture, width)
     lines += bus.sources(picture, width)
     lines += bus.writers(picture, width)

@@ -60,14 +60,11 @@ def drive(
 
 
 def screen_text(app: SidecarApp) -> str:
-    width, height = app.size
-    strips = app.screen._compositor.render_strips()
-    del width, height
-    return "\n".join(strip.text for strip in strips)
+    return "\n".join(strip.text for strip in app.screen._compositor.render_strips())
 
 
 async def nothing(app: SidecarApp, pilot: Pilot[Any]) -> None:
-    del app, pilot
+    """Only starts and closes it."""
 
 
 @pytest.fixture(scope="module")

@@ -16,26 +16,23 @@ def losses(picture: Picture, width: int) -> Block:
 
 
 def diagnostics(picture: Picture, width: int) -> Block:
-    """Training diagnostics and ingress gauges, indented; never among the losses."""
-    groups = [
-        (title, [metric_cell(metric) for metric in metrics])
-        for title, metrics in (("Training", picture.diagnostics), ("Ingress", picture.ingress))
+    """Training diagnostics, then ingress gauges, indented; never among the losses."""
+    training = [metric_cell(metric) for metric in picture.diagnostics]
+    ingress = [metric_cell(metric) for metric in picture.ingress]
+    everything = training + ingress
+    return [
+        *grid(training, width, indent=2, like=everything),
+        *grid(ingress, width, indent=2, like=everything),
     ]
-    everything = [cell for _, cells in groups for cell in cells]
-    rows: Block = []
-    for title, cells in groups:
-        if cells:
-            rows += [subheading(title), *grid(cells, width, indent=2, like=everything)]
-    return rows
 
 
 def metrics(picture: Picture, width: int) -> Block:
     """The whole panel, for screens that have it beside the rewards."""
     rows = losses(picture, width)
-    more = diagnostics(picture, width)
-    if more and not rows:
-        rows = [heading("Metrics", width)]
-    return rows + more
+    if more := diagnostics(picture, width):
+        title = subheading("Training") if rows else heading("Training", width)
+        rows += [title, *more]
+    return rows
 
 
 def others(picture: Picture, width: int) -> Block:
