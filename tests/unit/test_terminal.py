@@ -1,0 +1,98 @@
+"""Who may take a terminal, and what the end of a log says."""
+
+from __future__ import annotations
+
+import os
+import pty
+import termios
+from pathlib import Path
+
+import pytest
+
+from unilab_metrics.run import terminal
+from unilab_metrics.run.console import last_lines, open_console
+from unilab_metrics.run.terminal import TerminalState, can_take_terminal
+
+GOOD = {"TERM": "xterm-256color"}
+
+
+@pytest.mark.parametrize(
+    "environ",
+    [{}, {"TERM": ""}, {"TERM": "dumb"}, {**GOOD, "CI": "true"}, {**GOOD, "CI": "1"}],
+)
+def test_no_screen_where_the_environment_speaks_against_it(
+    environ: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _pretend_foreground_terminal(monkeypatch)
+    assert not can_take_terminal(environ)
+
+
+@pytest.mark.parametrize("environ", [GOOD, {**GOOD, "CI": ""}, {**GOOD, "CI": "false"}])
+def test_a_foreground_terminal_may_be_taken(
+    environ: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _pretend_foreground_terminal(monkeypatch)
+    assert can_take_terminal(environ)
+
+
+def test_no_screen_in_the_background(monkeypatch: pytest.MonkeyPatch) -> None:
+    _pretend_foreground_terminal(monkeypatch)
+    monkeypatch.setattr(os, "tcgetpgrp", lambda _: os.getpgrp() + 1)
+    assert not can_take_terminal(GOOD)
+
+
+@pytest.mark.parametrize("piped", [0, 1, 2])
+def test_no_screen_when_one_of_the_three_is_no_terminal(
+    piped: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _pretend_foreground_terminal(monkeypatch)
+    monkeypatch.setattr(os, "isatty", lambda fd: fd != piped)
+    assert not can_take_terminal(GOOD)
+
+
+def test_settings_and_modes_come_back() -> None:
+    ours, theirs = pty.openpty()
+    try:
+        before = termios.tcgetattr(theirs)
+        state = TerminalState(theirs)
+        raw = termios.tcgetattr(theirs)
+        raw[3] &= ~(termios.ECHO | termios.ICANON | termios.ISIG)
+        termios.tcsetattr(theirs, termios.TCSANOW, raw)
+        state.restore()
+        assert termios.tcgetattr(theirs) == before
+        assert os.read(ours, 1000).decode() == terminal.RESET_MODES
+    finally:
+        os.close(ours)
+        os.close(theirs)
+
+
+def test_a_terminal_that_is_gone_is_no_error() -> None:
+    ours, theirs = pty.openpty()
+    state = TerminalState(theirs)
+    os.close(ours)
+    state.restore()
+    os.close(theirs)
+    state.restore()
+
+
+def test_the_last_lines_are_plain_text(run_dir: Path) -> None:
+    with open_console(run_dir) as console:
+        console.write(b"first\n\x1b[1;31mred\x1b[0m \x1b]8;;http://x\x07link\x1b]8;;\x07\n")
+        console.write(b"10%\r20%\r100%\n\n\xff\x00end")
+    assert last_lines(run_dir, 3) == ["20%", "100%", "�end"]
+    assert last_lines(run_dir, 100)[:2] == ["first", "red link"]
+
+
+def test_the_last_lines_of_a_huge_log_are_found_fast(run_dir: Path) -> None:
+    with open_console(run_dir) as console:
+        console.write(b"x" * 99 + b"\n" + b"noise\n" * 200_000 + b"the end\n")
+    assert last_lines(run_dir, 1) == ["the end"]
+
+
+def test_no_log_has_no_lines(run_dir: Path) -> None:
+    assert last_lines(run_dir, 5) == []
+
+
+def _pretend_foreground_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "isatty", lambda _: True)
+    monkeypatch.setattr(os, "tcgetpgrp", lambda _: os.getpgrp())
