@@ -274,7 +274,7 @@ def test_a_run_without_history_ends_at_once(run_dir: Path) -> None:
 
 
 def test_a_folder_without_a_run_is_refused(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
     try:
@@ -282,7 +282,7 @@ def test_a_folder_without_a_run_is_refused(
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
-    assert "holds no run" in capsys.readouterr().out
+    assert "holds no run" in capfd.readouterr().out
 
 
 def test_an_unknown_backend_is_named() -> None:

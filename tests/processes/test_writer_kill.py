@@ -229,6 +229,15 @@ def test_a_full_disk_is_waited_out(run: ToyRun) -> None:
     check_exactly_once(run)
 
 
+def test_a_log_on_a_full_disk_does_not_end_a_writer(run: ToyRun) -> None:
+    run.updates(5)
+    command = [sys.executable, "-m", "unilab_metrics", "write", str(run.run_dir)]
+    with Path("/dev/full").open("wb") as full:
+        done = subprocess.run(command, stdout=full, stderr=full, check=False, timeout=30)
+    assert done.returncode == 0
+    check_exactly_once(run)
+
+
 def test_points_survive_a_kill_of_everything(run: ToyRun) -> None:
     run.start_aggregator()
     with writer(run) as process:

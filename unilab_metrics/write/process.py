@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
 import signal
-import sys
 import time
 from collections.abc import Callable
 from datetime import datetime
@@ -20,6 +21,9 @@ BACKENDS = ("tensorboard",)
 DRAIN_S = 8.0
 """A writer that is told to end follows its run for this long: whoever ends a job signals all
 of its processes at once, and the training's last values are still on their way."""
+
+
+_STDOUT = 1
 
 
 class StopSignal:
@@ -63,6 +67,9 @@ def write_run(run_dir: Path, backend_name: str, *, log_interval: int = 1) -> int
     except UnilabMetricsError as error:
         _log(str(error))
         return error.exit_code
+    except OSError as error:
+        _log(f"{run_dir}: {error}")
+        return ExitCode.UNEXPECTED
     # Who supervises a writer starts it again unless it has finished its work.
     return ExitCode.OK if complete else ExitCode.UNEXPECTED
 
@@ -78,5 +85,6 @@ def make_backend(name: str, run_dir: Path, log_interval: int = 1) -> Backend:
 
 def _log(text: str) -> None:
     now = datetime.now().astimezone().isoformat(sep=" ", timespec="milliseconds")
-    sys.stdout.write(f"{now} {text}\n")
-    sys.stdout.flush()
+    # Unbuffered, and the log may lie on the very disk that is full.
+    with contextlib.suppress(OSError):
+        os.write(_STDOUT, f"{now} {text}\n".encode("utf-8", "backslashreplace"))
