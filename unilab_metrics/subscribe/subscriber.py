@@ -33,6 +33,8 @@ RECENT_ENTRIES = 1000
 """How many entries before the newest one a subscriber gets when it joins."""
 SILENT_S = 3.0
 """Without a head for this long the subscriber is not connected and looks for another one."""
+SUSPICIOUS_S = 1.5
+"""Heads come once a second; after this silence the aggregator's lease is looked at."""
 RENEW_S = 10.0
 """Sockets that stay silent are made anew this often."""
 SEARCH_S = 0.5
@@ -188,7 +190,7 @@ class Subscriber:
             return
         head = self._position.head
         has_ended = head is not None and head.ended is not None
-        if self._silent_s() < SILENT_S and not has_ended:
+        if self._silent_s() < min(SUSPICIOUS_S, SILENT_S) and not has_ended:
             return
         file = self._live_file()
         stale = now_s - self._connected_at_s > RENEW_S and self._silent_s() > RENEW_S
