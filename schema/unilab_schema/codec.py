@@ -59,6 +59,7 @@ class RecordKind(IntEnum):
     BLOB_UPDATE = 37
     ATTEMPT_OPENED = 38
     RUN_ENDED = 39
+    BIN_BLOCK = 40
 
     # 64 to 95: the aggregator's wal, defined by unilab_metrics.aggregate.entries
     # 96 to 127: segment headers, defined by unilab_metrics.storage
@@ -87,6 +88,7 @@ PAYLOADS: dict[int, type[msgspec.Struct]] = {
     RecordKind.BLOB_UPDATE: updates.BlobUpdate,
     RecordKind.ATTEMPT_OPENED: updates.AttemptOpened,
     RecordKind.RUN_ENDED: updates.RunEnded,
+    RecordKind.BIN_BLOCK: updates.BinBlock,
 }
 KIND_OF: dict[type[msgspec.Struct], int] = {payload: kind for kind, payload in PAYLOADS.items()}
 

@@ -1,8 +1,9 @@
 """Messages between processes: tagged msgpack arrays, one ZeroMQ part each.
 
 Up (source to aggregator): :class:`Hello`, :class:`Batch`. Down: :class:`Cursor`,
-:class:`Reject`. To subscribers: :class:`Head` on XPUB; :class:`Fetch` and :class:`Latest`
-requests with :class:`Updates` and :class:`Snapshot` replies on DEALER/ROUTER.
+:class:`Reject`. To subscribers: :class:`Head` on XPUB; on DEALER/ROUTER the requests
+:class:`Fetch`, :class:`Latest` and :class:`History` with the replies :class:`Updates`,
+:class:`Snapshot` and :class:`Blocks`.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from __future__ import annotations
 import msgspec
 
 from unilab_schema.identity import Identity, RunInfo, SourceKey
-from unilab_schema.updates import UpdateLayout
+from unilab_schema.updates import BinBlock, UpdateLayout
 
 PROTOCOL_VERSION = 1
 """First byte of every message; a receiver refuses versions that it does not know."""
@@ -166,6 +167,27 @@ class Snapshot(msgspec.Struct, frozen=True, array_like=True, tag="snapshot"):
     updates: bytes
 
 
+class History(msgspec.Struct, frozen=True, array_like=True, tag="history"):
+    """Ask for a long stretch in brief: blocks of updates beyond ``after``, for these tags.
+
+    ``tags``: empty for all. The reply's last block reaches as far as it fits; ask again from
+    its ``last``. What is newer than the last whole block comes with :class:`Fetch`.
+    """
+
+    request: int
+    after: int = 0
+    tags: tuple[str, ...] = ()
+
+
+class Blocks(msgspec.Struct, frozen=True, array_like=True, tag="blocks"):
+    """Answer to :class:`History`. ``complete``: there are no further whole blocks yet."""
+
+    request: int
+    epoch: Epoch
+    blocks: tuple[BinBlock, ...]
+    complete: bool
+
+
 class BackendProgress(msgspec.Struct, frozen=True, array_like=True, tag="progress"):
     """A writer tells the aggregator what its backend holds (on the fetch socket; no reply)."""
 
@@ -174,5 +196,5 @@ class BackendProgress(msgspec.Struct, frozen=True, array_like=True, tag="progres
 
 Upward = Hello | Batch
 Downward = Cursor | Reject
-Request = Fetch | Latest | BackendProgress
-Reply = Updates | Snapshot
+Request = Fetch | Latest | History | BackendProgress
+Reply = Updates | Snapshot | Blocks

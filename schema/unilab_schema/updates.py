@@ -99,6 +99,33 @@ class RunEnded(msgspec.Struct, frozen=True, array_like=True):
     text: str = ""
 
 
+class BinBlock(msgspec.Struct, frozen=True, array_like=True):
+    """A thousand updates in brief, for pictures of long runs. Carries no update sequence (0).
+
+    It covers the updates among the history entries ``first..last``; ``*_range`` are the values
+    of their first and last update. Per tag, packed little-endian float64 in the order of
+    ``tags``: ``minimum``, ``maximum`` and ``mean`` over the finite values (NaN where there is
+    none), ``count`` of finite values, and the ``latest`` value as it was.
+    Large blocks come in ``parts`` records, each with its own tags.
+    """
+
+    first: int
+    last: int
+    attempt: int
+    iteration_range: tuple[int, int]
+    env_steps_range: tuple[int, int] | None
+    unix_ns_range: tuple[int, int]
+    elapsed_s_range: tuple[float, float]
+    tags: tuple[str, ...]
+    minimum: bytes
+    maximum: bytes
+    mean: bytes
+    count: bytes
+    latest: bytes
+    part: int = 0
+    parts: int = 1
+
+
 HistoryEntry = (
     UpdateLayout
     | Update

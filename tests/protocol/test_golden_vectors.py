@@ -57,6 +57,21 @@ POINTS = frames.PointsFrame(
     (frames.Point("eval/return", -1.5, 400, 9), frames.Point("a b", 2.0, 0, 9))
 )
 BLOB = frames.BlobFrame(1, "image", "video/frame", 40, 9, b"\x89PNG", 0, 2, "image/png")
+BLOCK = updates.BinBlock(
+    first=1025,
+    last=2048,
+    attempt=1,
+    iteration_range=(1020, 2040),
+    env_steps_range=(65_280, 130_560),
+    unix_ns_range=(13, 17),
+    elapsed_s_range=(102.5, 205.0),
+    tags=("a",),
+    minimum=_packed(-1.0),
+    maximum=_packed(3.0),
+    mean=_packed(0.5),
+    count=_packed(1021.0),
+    latest=_packed(math.nan),
+)
 UPDATE_LAYOUT = updates.UpdateLayout(1, ("Train/iteration", "Loss/actor"))
 
 RECORDS: dict[str, tuple[RecordKind, msgspec.Struct]] = {
@@ -116,6 +131,7 @@ RECORDS: dict[str, tuple[RecordKind, msgspec.Struct]] = {
     "blob-update": (RecordKind.BLOB_UPDATE, updates.BlobUpdate(1, KEY, BLOB)),
     "attempt-opened": (RecordKind.ATTEMPT_OPENED, updates.AttemptOpened(2, 13, RUN, 60.5)),
     "run-ended": (RecordKind.RUN_ENDED, updates.RunEnded(2, "completed", 13, "")),
+    "bin-block": (RecordKind.BIN_BLOCK, BLOCK),
 }
 
 MESSAGES: dict[str, tuple[Any, msgspec.Struct]] = {
@@ -155,6 +171,8 @@ MESSAGES: dict[str, tuple[Any, msgspec.Struct]] = {
         codec.decode_reply,
         control.Snapshot(2, EPOCH, 62, ("a", "b"), _packed(1.0, 2.0), struct.pack("<2q", 62, 7)),
     ),
+    "history": (codec.decode_request, control.History(3, 1024, ("a",))),
+    "blocks": (codec.decode_reply, control.Blocks(3, EPOCH, (BLOCK,), True)),
     "progress": (
         codec.decode_request,
         control.BackendProgress(control.BackendStatus("tensorboard", "finished", 100)),
@@ -243,5 +261,5 @@ def test_kind_numbers_are_frozen() -> None:
         "IDENTITY": 1, "LAYOUT": 2, "ITERATION": 3, "REPORT": 4, "SPARSE": 5, "TAG_NAMES": 6,
         "POINTS": 7, "EVENT": 8, "SPAN": 9, "BLOB": 10, "DEFINITION": 11, "GAP": 12, "DROPS": 13,
         "END": 14, "UPDATE_LAYOUT": 32, "UPDATE": 33, "SUPPLEMENT": 34, "POINTS_UPDATE": 35,
-        "EVENT_UPDATE": 36, "BLOB_UPDATE": 37, "ATTEMPT_OPENED": 38, "RUN_ENDED": 39,
+        "EVENT_UPDATE": 36, "BLOB_UPDATE": 37, "ATTEMPT_OPENED": 38, "RUN_ENDED": 39, "BIN_BLOCK": 40,
     }  # fmt: skip

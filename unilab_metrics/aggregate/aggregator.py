@@ -19,6 +19,7 @@ from typing import Protocol
 import zmq
 
 from unilab_metrics.aggregate.announcer import Announcer
+from unilab_metrics.aggregate.blocks import BlockStore
 from unilab_metrics.aggregate.core import Core
 from unilab_metrics.aggregate.entries import RunEnd
 from unilab_metrics.aggregate.ingest import Ingest
@@ -28,7 +29,7 @@ from unilab_metrics.aggregate.liveness import Liveness
 from unilab_metrics.aggregate.outcome import end_status, outcome_of
 from unilab_metrics.aggregate.process_log import say
 from unilab_metrics.aggregate.sources import SourceState
-from unilab_metrics.errors import ExitCode
+from unilab_metrics.errors import ExitCode, StorageFullError
 from unilab_metrics.outcome import RunOutcome
 from unilab_metrics.storage.filesystem import boot_id, private_directory, runtime_directory
 from unilab_metrics.storage.lease import Lease
@@ -85,9 +86,14 @@ def run_aggregator(
     try:
         journal = Journal(bus_dir)
         try:
-            return _Aggregator(run_dir, bus_dir, journal, options, write_summary).run()
+            blocks = BlockStore(bus_dir, journal)
+            try:
+                core = Core(journal, blocks, options.straggler_deadline_s)
+                return _Aggregator(run_dir, bus_dir, core, options, write_summary).run()
+            finally:
+                blocks.close()
         finally:
-            with suppress(OSError):
+            with suppress(OSError, StorageFullError):
                 journal.close()
     finally:
         held.release()
@@ -98,7 +104,7 @@ class _Aggregator:
         self,
         run_dir: Path,
         bus_dir: Path,
-        journal: Journal,
+        core: Core,
         options: Options,
         write_summary: Callable[[RunOutcome], None],
     ) -> None:
@@ -106,7 +112,7 @@ class _Aggregator:
         self._bus_dir = bus_dir
         self._options = options
         self._write_summary = write_summary
-        self._core = Core(journal, options.straggler_deadline_s)
+        self._core = core
         self._started_mono_ns = time.monotonic_ns()
         self._checked_mono_ns = 0
         self._term_mono_ns: int | None = None

@@ -13,7 +13,16 @@ from unilab_metrics.aggregate.core import Core
 from unilab_metrics.aggregate.peers import Peer, source_status
 from unilab_metrics.aggregate.serving import Server
 from unilab_schema.codec import FrameDecodeError, decode_request, encode_message
-from unilab_schema.control import BackendStatus, Fetch, Head, Latest, Snapshot, Updates
+from unilab_schema.control import (
+    BackendStatus,
+    Blocks,
+    Fetch,
+    Head,
+    History,
+    Latest,
+    Snapshot,
+    Updates,
+)
 
 _HEAD_INTERVAL_NS = 1_000_000_000
 _MAX_REQUESTS = 64
@@ -109,7 +118,7 @@ class Announcer:
             data.quarantined,
         )
 
-    def _reply(self, data: bytes) -> Updates | Snapshot | None:
+    def _reply(self, data: bytes) -> Updates | Snapshot | Blocks | None:
         try:
             request = decode_request(data)
         except FrameDecodeError:
@@ -119,11 +128,13 @@ class Announcer:
             return self._server.updates(request)
         if isinstance(request, Latest):
             return self._server.snapshot(request.request)
+        if isinstance(request, History):
+            return self._core.blocks.history(request)
         if request.status.name in self._backends:
             self._backends[request.status.name] = request.status
         return None
 
-    def _send(self, routing_id: bytes, reply: Updates | Snapshot) -> None:
+    def _send(self, routing_id: bytes, reply: Updates | Snapshot | Blocks) -> None:
         try:
             self._ask.send_multipart([routing_id, encode_message(reply)], zmq.NOBLOCK)
         except zmq.ZMQError:

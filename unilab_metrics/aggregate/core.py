@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from typing import NamedTuple
 
+from unilab_metrics.aggregate.blocks import BlockStore
 from unilab_metrics.aggregate.entries import Entry, Notice
 from unilab_metrics.aggregate.journal import Journal
 from unilab_metrics.aggregate.process_log import say
@@ -29,8 +30,9 @@ class Mark(NamedTuple):
 class Core:
     """Owned by the aggregator's main thread."""
 
-    def __init__(self, journal: Journal, straggler_deadline_s: float) -> None:
+    def __init__(self, journal: Journal, blocks: BlockStore, straggler_deadline_s: float) -> None:
         self.journal = journal
+        self.blocks = blocks
         self.state: AggregatorState = journal.state
         self._straggler_deadline_s = straggler_deadline_s
         self._retry_mono_ns = 0
@@ -48,7 +50,9 @@ class Core:
     def fold(self, entry: Entry, records: list[Record] | None = None) -> None:
         """Journal an entry and take it into the state."""
         self.journal.append(entry)
-        self.journal.publish(self.state.handle(entry, records))
+        published = self.state.handle(entry, records)
+        self.journal.publish(published)
+        self.blocks.add(published)
 
     def notice(self, kind: str, text: str) -> None:
         """An event of the aggregator's own."""
@@ -85,6 +89,7 @@ class Core:
             self.full_reason = str(error)
             self._retry_mono_ns = now + RETRY_NS
             return False
+        self.blocks.write()
         if self.full_reason:
             say("journal: writing resumes")
             self.full_reason = ""

@@ -1,0 +1,114 @@
+"""Blocks of updates in brief: right, kept, and made again where they are missing."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+import numpy as np
+import pytest
+from sources_on_paper import MS, PaperSource
+
+from unilab_metrics.aggregate import blocks as blocks_module
+from unilab_metrics.aggregate.binning import BLOCK_ENTRIES
+from unilab_metrics.aggregate.blocks import BlockStore
+from unilab_metrics.aggregate.entries import Seal, SourceJoined
+from unilab_metrics.aggregate.journal import Journal
+from unilab_metrics.aggregate.packed import unpack_values
+from unilab_metrics.storage.segments import list_segments
+from unilab_schema.control import History
+from unilab_schema.identity import Identity, RunInfo, SourceKey
+from unilab_schema.updates import BinBlock
+
+
+class LongRun:
+    """A learner on paper, its journal and the blocks of both."""
+
+    def __init__(self, directory: Path) -> None:
+        identity = Identity(
+            SourceKey(0, "learner"), b"i" * 16, 1, "host", "boot", "", "", 0, 0, 1, RunInfo("sac")
+        )
+        self.directory = directory
+        self.source = PaperSource(0, identity)
+        self.values: list[float] = []
+        self.start()
+        self.fold(SourceJoined(0, identity))
+
+    def start(self) -> None:
+        self.journal = Journal(self.directory)
+        self.blocks = BlockStore(self.directory, self.journal)
+
+    def stop(self) -> None:
+        self.blocks.close()
+        self.journal.close()
+
+    def fold(self, *entries: SourceJoined | Seal | object) -> None:
+        for entry in entries:
+            self.journal.append(entry)  # type: ignore[arg-type]
+            published = self.journal.state.handle(entry)  # type: ignore[arg-type]
+            self.journal.publish(published)
+            self.blocks.add(published)
+        self.journal.commit()
+        self.blocks.write()
+
+    def iterate(self, count: int) -> None:
+        rng = np.random.default_rng(len(self.values))
+        for value in rng.standard_normal(count).tolist():
+            self.values.append(value)
+            k = len(self.values)
+            self.fold(
+                self.source.iteration(k, {"a": value, "b": math.nan}, t=k, env_steps=2 * k),
+                Seal(k, k * MS, k * MS),
+            )
+
+
+def check(block: BinBlock, values: list[float]) -> None:
+    at = block.tags.index("a")
+    assert unpack_values(block.minimum)[at] == min(values)
+    assert unpack_values(block.maximum)[at] == max(values)
+    assert unpack_values(block.mean)[at] == pytest.approx(sum(values) / len(values))
+    assert unpack_values(block.count)[at] == len(values)
+    assert unpack_values(block.latest)[at] == values[-1]
+
+
+@pytest.fixture
+def run(tmp_path: Path):
+    made = LongRun(tmp_path)
+    yield made
+    made.stop()
+
+
+def test_block_holds_minimum_maximum_mean_count_and_last(run: LongRun) -> None:
+    run.iterate(BLOCK_ENTRIES + 10)
+    reply = run.blocks.history(History(1))
+    (block,) = reply.blocks
+    # Sequence 1 is the opening of the attempt, so the first block has one update less.
+    check(block, run.values[: BLOCK_ENTRIES - 1])
+    assert (block.first, block.last) == (1, BLOCK_ENTRIES)
+    assert block.iteration_range == (1, BLOCK_ENTRIES - 1)
+    assert block.env_steps_range == (2, 2 * (BLOCK_ENTRIES - 1))
+    assert reply.complete
+
+
+def test_values_that_are_not_finite_leave_no_mark_on_the_others(run: LongRun) -> None:
+    run.iterate(BLOCK_ENTRIES + 1)
+    (block,) = run.blocks.history(History(1, 0, ("b",))).blocks
+    assert block.tags == ("b",)
+    assert unpack_values(block.count)[0] == 0
+    assert math.isnan(unpack_values(block.minimum)[0])
+    assert math.isnan(unpack_values(block.latest)[0])
+
+
+@pytest.mark.parametrize("lose", [False, True])
+def test_blocks_go_on_after_a_restart(run: LongRun, lose: bool) -> None:
+    run.iterate(BLOCK_ENTRIES + 500)
+    run.stop()
+    if lose:
+        for path in list_segments(run.directory, blocks_module.BLOCKS):
+            path.unlink()
+    run.start()
+    run.iterate(BLOCK_ENTRIES)
+    first, second = run.blocks.history(History(1)).blocks
+    check(first, run.values[: BLOCK_ENTRIES - 1])
+    check(second, run.values[BLOCK_ENTRIES - 1 : 2 * BLOCK_ENTRIES - 1])
+    assert [b.first for b in run.blocks.history(History(1, after=1)).blocks] == [second.first]
