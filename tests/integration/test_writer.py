@@ -14,7 +14,7 @@ import pytest
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 from toy_run import ToyRun, expected, points, wait_for
 
-from unilab_metrics.errors import LeaseHeldError
+from unilab_metrics.errors import LeaseHeldError, RunNotFoundError
 from unilab_metrics.storage.filesystem import private_directory
 from unilab_metrics.storage.lease import Lease
 from unilab_metrics.storage.segments import segment_name
@@ -273,16 +273,19 @@ def test_a_run_without_history_ends_at_once(run_dir: Path) -> None:
     assert [path.name for path in run_dir.iterdir()] == ["bus"]
 
 
-def test_a_folder_without_a_run_is_refused(
-    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+def test_a_folder_without_a_run_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(RunNotFoundError, match="holds no run"):
+        write_run(tmp_path, "tensorboard")
+
+
+def test_signals_are_handled_only_while_a_run_is_written(
+    run: ToyRun, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
-    try:
-        assert write_run(tmp_path, "tensorboard") == 3
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
-    assert "holds no run" in capfd.readouterr().out
+    before = [signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)]
+    run.updates(2)
+    assert write_run(run.run_dir, "tensorboard") == 0
+    assert "tensorboard ends at update 3" in capfd.readouterr().out
+    assert [signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)] == before
 
 
 def test_an_unknown_backend_is_named() -> None:

@@ -6,12 +6,12 @@ import contextlib
 import os
 import signal
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from unilab_metrics.errors import ExitCode, RunNotFoundError, UnilabMetricsError
+from unilab_metrics.errors import ExitCode, RunNotFoundError
 from unilab_metrics.transport.rendezvous import bus_directory
 from unilab_metrics.write.backends.base import Backend
 from unilab_metrics.write.writer import run_writer
@@ -37,10 +37,18 @@ class StopSignal:
         self._clock = clock
         self._end_by_s: float | None = None
 
-    def install(self) -> None:
-        """Main thread only."""
-        signal.signal(signal.SIGTERM, self.receive)
-        signal.signal(signal.SIGINT, signal.SIG_IGN)
+    @contextlib.contextmanager
+    def installed(self) -> Generator[None, None, None]:
+        """Handles the signals inside; main thread only."""
+        before = (
+            signal.signal(signal.SIGTERM, self.receive),
+            signal.signal(signal.SIGINT, signal.SIG_IGN),
+        )
+        try:
+            yield
+        finally:
+            signal.signal(signal.SIGTERM, before[0])
+            signal.signal(signal.SIGINT, before[1])
 
     def receive(self, *_: Any) -> None:
         """The signal handler."""
@@ -53,23 +61,17 @@ class StopSignal:
 
 
 def write_run(run_dir: Path, backend_name: str, *, log_interval: int = 1) -> int:
-    """Write the run into a backend; returns the exit code, and says on stdout why.
+    """Write the run into a backend; returns the exit code, and says on stdout what happens.
 
-    Follows a live run to its end; of an ended one, what was cut off is completed.
+    Follows a live run to its end; of an ended one, what was cut off is completed. Main thread
+    only. Raises ``RunNotFoundError``, what :func:`make_backend` and ``run_writer`` raise.
     """
+    if not bus_directory(run_dir).is_dir():
+        raise RunNotFoundError(run_dir, "holds no run")
+    backend = make_backend(backend_name, run_dir, log_interval)
     stop = StopSignal()
-    stop.install()
-    try:
-        if not bus_directory(run_dir).is_dir():
-            raise RunNotFoundError(run_dir, "holds no run")
-        backend = make_backend(backend_name, run_dir, log_interval)
+    with stop.installed():
         complete = run_writer(run_dir, backend, stop=stop, log=_log)
-    except UnilabMetricsError as error:
-        _log(str(error))
-        return error.exit_code
-    except OSError as error:
-        _log(f"{run_dir}: {error}")
-        return ExitCode.UNEXPECTED
     # Who supervises a writer starts it again unless it has finished its work.
     return ExitCode.OK if complete else ExitCode.UNEXPECTED
 
