@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import NamedTuple
 
 import msgspec
-import numpy as np
 
 from unilab_metrics.aggregate.binning import BLOCK_ENTRIES, Binner, block_start
 from unilab_metrics.aggregate.journal import Journal
@@ -176,8 +175,8 @@ def _read(place: _Place) -> BinBlock | None:
 
 def _only(block: BinBlock, wanted: frozenset[str]) -> BinBlock | None:
     """The block with some of its tags; ``None`` if it has none of them."""
-    keep = np.flatnonzero([tag in wanted for tag in block.tags])
-    if not len(keep):
+    keep = [position for position, tag in enumerate(block.tags) if tag in wanted]
+    if not keep:
         return None
 
     def kept(packed: bytes) -> bytes:
@@ -185,7 +184,7 @@ def _only(block: BinBlock, wanted: frozenset[str]) -> BinBlock | None:
 
     return msgspec.structs.replace(
         block,
-        tags=tuple(block.tags[position] for position in keep.tolist()),
+        tags=tuple(block.tags[position] for position in keep),
         minimum=kept(block.minimum),
         maximum=kept(block.maximum),
         mean=kept(block.mean),
