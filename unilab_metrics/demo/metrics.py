@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any, Protocol
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+import unilab_metrics as um
+from unilab_metrics.config import RUN_VARIABLE
 from unilab_metrics.demo.options import DemoOptions
 
 ALGORITHM = "sac"
@@ -87,17 +91,32 @@ class Metrics(Protocol):
         ...
 
 
-OpenLearner = Callable[[DemoOptions], tuple[Metrics, Path]]
-"""Returns the learner's metrics and the run directory."""
+OpenLearner = Callable[[DemoOptions], tuple[Metrics, Path | None]]
+"""Returns the learner's metrics and the run directory, ``None`` where that is not known."""
 OpenCollector = Callable[[DemoOptions], Metrics]
 """Called inside the collector's process; must be importable by name."""
 
 
-def open_learner(options: DemoOptions) -> tuple[Metrics, Path]:
+def open_learner(options: DemoOptions) -> tuple[Metrics, Path | None]:
     """Joins the run of this launch, or opens it on rank 0. Returns at once."""
-    raise NotImplementedError
+    training = options.training
+    publisher = um.init(
+        algorithm=ALGORITHM,
+        task=TASK,
+        sim_backend=SIM_BACKEND,
+        run_dir=training.log_dir,
+        log_root=training.log_root,
+        strict=True,
+        max_iterations=options.algo.max_iterations,
+        config=msgspec.to_builtins(options),
+        backends=(training.logger,),
+        log_interval=training.log_interval,
+    )
+    run_dir = os.environ.get(RUN_VARIABLE)
+    return publisher, Path(run_dir) if run_dir else None
 
 
 def open_collector(options: DemoOptions) -> Metrics:
     """Connects the collector's own publisher to the run of its learner. Returns at once."""
-    raise NotImplementedError
+    del options
+    return um.connect()

@@ -25,7 +25,7 @@ class TrainingOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     instead of a new one below ``log_root``.
     """
 
-    logger: Literal["tensorboard", "wandb"] = "tensorboard"
+    logger: Literal["tensorboard"] = "tensorboard"
     log_interval: Positive = 1
     log_root: str = "logs"
     log_dir: str | None = None

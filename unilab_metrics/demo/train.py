@@ -72,7 +72,7 @@ def _train(
     options: DemoOptions,
     group: ProcessGroup,
     metrics: Metrics,
-    run_dir: Path,
+    run_dir: Path | None,
     collector_metrics: OpenCollector,
     stop: StopRequest,
 ) -> None:
@@ -96,7 +96,7 @@ def _train(
         sync = GradientSync(group.world_size)
         sac = Sac(OBSERVATION_SIZE, ACTION_SIZE, algo, sync)
         checkpoints = None
-        if group.rank == 0:
+        if group.rank == 0 and run_dir is not None:
             interval = options.training.checkpoint_interval
             checkpoints = Checkpoints(run_dir, interval, metrics)
         learner = Learner(
@@ -149,15 +149,16 @@ def _summarise(
 ) -> None:
     tail = learner.tail_steps_per_s()
     env_steps, steps_per_s = group.sum(collector.ingress.env_steps(), tail or 0.0)
-    if checkpoints is None:
+    if group.rank != 0:
         return
+    last = None if checkpoints is None else checkpoints.last
     metrics.set_summary(
         completed_iterations=learner.iteration,
         total_env_steps=int(env_steps),
         training_wall_time_sec=wall_s,
         tail_env_steps_per_sec=None if tail is None else steps_per_s,
         tail_window_iterations=TAIL_ITERATIONS,
-        last_checkpoint=None if checkpoints.last is None else str(checkpoints.last),
+        last_checkpoint=None if last is None else str(last),
     )
 
 
