@@ -83,7 +83,7 @@ class Binner:
                 env_steps,
                 (first.unix_ns, last.unix_ns),
                 (first.elapsed_s, last.elapsed_s),
-                tuple(tags[column] for column in part.tolist()),
+                _names(tags, part),
                 *self._packed(part),
                 number,
                 len(parts),
@@ -114,3 +114,8 @@ class Binner:
         self._count = np.concatenate([self._count, np.zeros(missing)])
         self._latest = np.concatenate([self._latest, np.full(missing, np.nan)])
         self._seen = np.concatenate([self._seen, np.zeros(missing, dtype=bool)])
+
+
+def _names(tags: list[str], columns: Columns) -> tuple[str, ...]:
+    numbers: list[int] = columns.tolist()
+    return tuple(tags[number] for number in numbers)
