@@ -15,7 +15,12 @@ import zmq
 
 from unilab_metrics.errors import EndpointError, EndpointInUseError, ExitCode
 from unilab_metrics.transport import sockets
-from unilab_metrics.transport.ipc import BoundFile, ipc_path, listener_pid
+from unilab_metrics.transport.ipc import (
+    BoundFile,
+    ipc_path,
+    listener_pid,
+    remove_dead_endpoints,
+)
 
 _ANNOUNCER = """
 import sys
@@ -179,6 +184,32 @@ def test_closing_removes_only_the_file_that_the_bind_made(path: Path):
         sockets.terminate(ctx, [made])
         assert path.exists()
         path.unlink()
+
+
+def test_what_killed_aggregators_left_is_removed_and_nothing_else(short_path: Path):
+    for name in ("17.in", "17.out", "17.ask", "other.sock"):
+        with socket.socket(socket.AF_UNIX) as dead:
+            dead.bind(str(short_path / name))
+    (short_path / "18.in").write_bytes(b"a file")
+    (short_path / "18.out").symlink_to(short_path / "18.in")
+    (short_path / "18.ask").mkdir()
+    ctx = sockets.context()
+    live = sockets.ingest(ctx, f"ipc://{short_path}/19.in")
+    kept = {"other.sock", "18.in", "18.out", "18.ask", "19.in"}
+    assert {entry.name for entry in short_path.iterdir()} == kept
+    with socket.socket(socket.AF_UNIX) as dead:
+        dead.bind(str(short_path / "20.ask"))
+    remove_dead_endpoints(short_path)
+    assert {entry.name for entry in short_path.iterdir()} == kept
+    remove_dead_endpoints(short_path / "missing")
+    sockets.terminate(ctx, [live])
+
+
+def test_a_bind_under_another_name_removes_nothing(short_path: Path, path: Path):
+    with socket.socket(socket.AF_UNIX) as dead:
+        dead.bind(str(short_path / "17.in"))
+    bind(path)
+    assert [entry.name for entry in short_path.iterdir()] == ["17.in"]
 
 
 def test_a_forked_child_does_not_remove_its_parents_file(path: Path):

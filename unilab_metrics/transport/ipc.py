@@ -11,6 +11,7 @@ import contextlib
 import errno
 import fcntl
 import os
+import re
 import socket
 import stat
 import struct
@@ -25,6 +26,7 @@ from unilab_metrics.errors import EndpointError, EndpointInUseError
 MAX_IPC_PATH_BYTES = 103
 """The smaller ``sun_path`` (macOS, 104 with its terminator); Linux would allow 107."""
 _LOCK_TIMEOUT_S = 2.0
+_ENDPOINT_NAME = re.compile(r"\d+\.(in|out|ask)")
 _PREFIX = "ipc://"
 
 
@@ -63,9 +65,36 @@ def exclusive_bind(endpoint: str, path: str) -> Generator[None]:
             raise EndpointError(endpoint, "must lie in a directory of mode 0700 of one's own")
         _lock(fd, endpoint)
         _clear(endpoint, path)
+        if _ENDPOINT_NAME.fullmatch(Path(path).name):
+            _remove_dead(directory)
         yield
     finally:
         os.close(fd)
+
+
+def remove_dead_endpoints(directory: Path) -> None:
+    """Remove what killed aggregators left in ``directory``: sockets of our own, named like an
+    aggregator's (``<pid>.in``, ``.out``, ``.ask``), at which nobody listens. All else stays.
+    Never raises; a bind under such a name does the same."""
+    with contextlib.suppress(OSError, EndpointError):
+        fd = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        try:
+            _lock(fd, str(directory))
+            _remove_dead(directory)
+        finally:
+            os.close(fd)
+
+
+def _remove_dead(directory: Path) -> None:
+    # Only under the directory's lock: a socket that is bound but does not listen yet looks dead.
+    for path in directory.iterdir():
+        if not _ENDPOINT_NAME.fullmatch(path.name):
+            continue
+        with contextlib.suppress(OSError):
+            status = path.lstat()
+            is_ours = stat.S_ISSOCK(status.st_mode) and status.st_uid == os.geteuid()
+            if is_ours and listener_pid(str(path)) is None:
+                path.unlink()
 
 
 def listener_pid(path: str) -> int | None:
