@@ -12,14 +12,12 @@ from typing import NamedTuple
 import pytest
 
 from unilab_metrics.errors import SpoolError, StorageError, UnsafePathError
-from unilab_metrics.storage import filesystem
+from unilab_metrics.storage import filesystem, mounts
 from unilab_metrics.storage.filesystem import (
     boot_id,
     check_private,
     fits_shared_memory,
     held_bytes,
-    is_local_filesystem,
-    mounted_kind,
     private_directory,
     read_private,
     runtime_directory,
@@ -303,15 +301,15 @@ nonsense"""
     ],
 )
 def test_the_nearest_and_last_mount_tells_the_file_system(path: str, kind: str):
-    assert mounted_kind(MOUNTS, Path(path)) == kind
+    assert mounts.mounted_kind(MOUNTS, Path(path)) == kind
 
 
 def test_without_a_mount_table_known_network_places_are_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(filesystem, "_MOUNTS_FILE", tmp_path / "missing")
-    assert is_local_filesystem(tmp_path)
-    assert not is_local_filesystem(Path("/net/server/home"))
+    monkeypatch.setattr(mounts, "_MOUNTS_FILE", tmp_path / "missing")
+    assert mounts.is_local_filesystem(tmp_path)
+    assert not mounts.is_local_filesystem(Path("/net/server/home"))
 
 
 def test_a_status_is_checked_for_its_kind(tmp_path: Path):

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Protocol
 
 from unilab_metrics.errors import SpoolError, StorageError, UnsafePathError
+from unilab_metrics.storage.mounts import is_local_filesystem
 
 SPOOL_VARIABLE = "UNILAB_METRICS_SPOOL"
 RUNTIME_VARIABLE = "UNILAB_METRICS_RUNTIME"
@@ -26,12 +27,7 @@ SHARED_MEMORY_BYTES = 64 * 1024 * 1024
 MAX_RUNTIME_PATH_BYTES = 60
 """Leaves room for a socket's name within the 104 to 108 bytes of ``sun_path``."""
 
-_LOCAL_FILESYSTEMS = frozenset({
-    "apfs", "bcachefs", "btrfs", "ext2", "ext3", "ext4", "f2fs", "hfs", "jfs", "nilfs2",
-    "overlay", "ramfs", "reiserfs", "tmpfs", "ufs", "xfs", "zfs",
-})  # fmt: skip
 _BOOT_ID_FILE = Path("/proc/sys/kernel/random/boot_id")
-_MOUNTS_FILE = Path("/proc/self/mountinfo")
 _SHARED_MEMORY = Path("/dev/shm")  # noqa: S108 - used through a checked 0700 directory
 _TEMPORARY = (Path("/var/tmp"), Path("/tmp"))  # noqa: S108 - as above
 
@@ -198,7 +194,7 @@ def state_directory() -> Path:
     """
     state = Path(os.environ.get("XDG_STATE_HOME", ""))
     if not state.is_absolute():
-        home = Path(os.path.expanduser("~"))  # noqa: PTH111 - Path.expanduser raises without one
+        home = Path(os.path.expanduser("~"))
         if not home.is_absolute():
             raise FileNotFoundError("this user has no home directory")
         state = home / ".local" / "state"
@@ -270,40 +266,6 @@ def held_bytes(root: Path) -> int:
                     else:
                         total += entry.stat(follow_symlinks=False).st_size
     return total
-
-
-def is_local_filesystem(path: Path) -> bool:
-    """Whether ``path`` lies on a file system of a known local kind.
-
-    Without Linux's mount table the answer is no below ``/Volumes``, ``/net`` and
-    ``/Network`` and yes elsewhere.
-    """
-    resolved = Path(os.path.realpath(path))
-    try:
-        mounts = _MOUNTS_FILE.read_text(encoding="utf-8", errors="surrogateescape")
-    except OSError:
-        return resolved.parts[1:2] not in (("Volumes",), ("net",), ("Network",))
-    return mounted_kind(mounts, resolved) in _LOCAL_FILESYSTEMS
-
-
-def mounted_kind(mounts: str, path: Path) -> str:
-    """The kind of the mount that holds ``path``, from the text of ``mountinfo``."""
-    best, kind = -1, ""
-    for line in mounts.splitlines():
-        fields = line.split(" ")
-        if "-" not in fields:
-            continue
-        point = Path(_unescape(fields[4]))
-        # Of several mounts on one point the last one is visible.
-        if (path == point or point in path.parents) and len(point.parts) >= best:
-            best, kind = len(point.parts), fields[fields.index("-") + 1]
-    return kind
-
-
-def _unescape(text: str) -> str:
-    for code, character in (("\\040", " "), ("\\011", "\t"), ("\\012", "\n"), ("\\134", "\\")):
-        text = text.replace(code, character)
-    return text
 
 
 def _user_directory(parent: Path) -> Path:

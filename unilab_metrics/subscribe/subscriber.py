@@ -23,7 +23,7 @@ from unilab_metrics.subscribe.history import (
 from unilab_metrics.subscribe.position import Position
 from unilab_metrics.transport import rendezvous
 from unilab_metrics.transport.rendezvous import ConnectionFile
-from unilab_schema.control import Fetch, Head, Latest, Snapshot
+from unilab_schema.control import Fetch, Head, Latest, Snapshot, Updates
 from unilab_schema.updates import Update
 
 if TYPE_CHECKING:
@@ -257,7 +257,9 @@ class Subscriber:
         for reply in received.replies:
             if isinstance(reply, Snapshot):
                 self._snapshot = reply
-            elif self._fetching is not None and reply.request == self._fetching[0]:
+            elif not isinstance(reply, Updates) or self._fetching is None:
+                continue
+            elif reply.request == self._fetching[0]:
                 self._fetching = None
                 accepted = self._position.accept(reply)
                 if not accepted:
