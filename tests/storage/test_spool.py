@@ -54,7 +54,7 @@ def make(tmp_path: Path) -> Iterator[MakeSpool]:
 
 
 def counts(spool: Spool) -> dict[str, int]:
-    return spool._losses.counts
+    return spool.losses.counts
 
 
 def texts(spool: Spool, after: int = 0) -> list[str]:

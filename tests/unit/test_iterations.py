@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import pytest
 
-from unilab_metrics.publish.iterations import IterationClock, Placement
+from unilab_metrics.publish.iterations import IterationClock
 from unilab_metrics.publish.strict import DuplicateTagError
 
 
-def log(clock: IterationClock, iteration: int | None = None, *, more: bool = False) -> Placement:
-    placement = clock.place(iteration, more=more)
-    clock.placed(placement, numbered=iteration is not None)
-    return placement
+def log(
+    clock: IterationClock, iteration: int | None = None, *, more: bool = False
+) -> tuple[int, bool]:
+    placed, completes = clock.place(iteration, more)
+    clock.placed(placed, completes, iteration is not None)
+    return placed, completes
 
 
 def test_a_call_completes_its_iteration_unless_more_follows() -> None:
@@ -31,7 +33,7 @@ def test_a_call_without_a_number_joins_the_newest_iteration() -> None:
 
 def test_a_training_that_never_numbers_counts_its_completing_calls() -> None:
     clock = IterationClock()
-    assert [log(clock).iteration for _ in range(3)] == [0, 1, 2]
+    assert [log(clock)[0] for _ in range(3)] == [0, 1, 2]
     assert log(clock, more=True) == (3, False)
     assert log(clock) == (3, True)
 

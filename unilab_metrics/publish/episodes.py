@@ -6,6 +6,7 @@ Owned by the thread that steps the environments.
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -25,7 +26,14 @@ class EpisodeStatistics:
     finished episodes since the last report that had one, and stays until the next such report.
     """
 
-    def __init__(self, window: int = WINDOW_EPISODES) -> None:
+    def __init__(
+        self,
+        window: int = WINDOW_EPISODES,
+        *,
+        refuse: Callable[[Exception], None] | None = None,
+    ) -> None:
+        """``refuse`` is told of a bad step instead of its being raised."""
+        self._refuse = refuse
         self._returns: deque[float] = deque(maxlen=window)
         self._lengths: deque[int] = deque(maxlen=window)
         self._running_returns: NDArray[np.float64] | None = None
@@ -42,6 +50,14 @@ class EpisodeStatistics:
 
         Raises ``ValueError`` if their sizes differ from each other or from earlier steps.
         """
+        try:
+            self._step(rewards, dones, timeouts)
+        except Exception as error:
+            if self._refuse is None:
+                raise
+            self._refuse(error)
+
+    def _step(self, rewards: Any, dones: Any, timeouts: Any) -> None:
         reward = _vector(rewards).astype(np.float64, copy=False)
         done = _vector(dones) != 0
         timeout = None if timeouts is None else _vector(timeouts) != 0

@@ -2,19 +2,10 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 from unilab_metrics.publish.strict import DuplicateTagError
 
 ITERATION_TIME = "Perf/iteration_time"
 TOTAL_FPS = "Perf/total_fps"
-
-
-class Placement(NamedTuple):
-    """``completes``: this call is the one that completes the iteration."""
-
-    iteration: int
-    completes: bool
 
 
 class IterationClock:
@@ -43,8 +34,9 @@ class IterationClock:
         """The top of the loop: the iteration's wall begins."""
         self._started_ns = now_ns
 
-    def place(self, iteration: int | None, *, more: bool) -> Placement:
-        """Where a call belongs. Does not change anything: :meth:`placed` does."""
+    def place(self, iteration: int | None, more: bool) -> tuple[int, bool]:
+        """The iteration that a call belongs to, and whether the call completes it. Changes
+        nothing: :meth:`placed` does."""
         if iteration is None:
             if self._newest is None:
                 iteration = 0
@@ -55,16 +47,16 @@ class IterationClock:
         late = self._newest is not None and (
             iteration < self._newest or (iteration == self._newest and self._newest_complete)
         )
-        return Placement(iteration, completes=not more and not late)
+        return iteration, not more and not late
 
-    def placed(self, placement: Placement, *, numbered: bool) -> None:
+    def placed(self, iteration: int, completes: bool, numbered: bool) -> None:
         """The call is in the spool. ``numbered``: the caller gave the number."""
         self._numbered = self._numbered or numbered
-        if self._newest is None or placement.iteration > self._newest:
-            self._newest = placement.iteration
-            self._newest_complete = False
-        if placement.iteration == self._newest:
-            self._newest_complete = self._newest_complete or placement.completes
+        if self._newest is None or iteration > self._newest:
+            self._newest = iteration
+            self._newest_complete = completes
+        elif iteration == self._newest and completes:
+            self._newest_complete = True
 
     def refuse_duplicates(self, iteration: int, tags: tuple[str, ...]) -> None:
         """Strict mode: remember ``tags``. Raises :class:`DuplicateTagError` for one that an

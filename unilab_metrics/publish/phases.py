@@ -142,6 +142,9 @@ class PhaseClock:
         exclusive phase of its profile that did not happen is 0.0, so that means over ranks
         still add up to the wall.
         """
+        if not self._totals:
+            self._ticks = 0
+            return {}
         self._take_measured_elsewhere()
         for running in self._stack:
             if running.total.spec.exclusive:
@@ -150,9 +153,7 @@ class PhaseClock:
                     running.total.add(running.spent_ns)
                     running.spent_ns = 0
         self._resume_innermost(now_ns)
-        values: dict[str, float] = {}
-        if self._totals:
-            values = {spec.tag: 0.0 for spec in self._profile}
+        values = {spec.tag: 0.0 for spec in self._profile}
         for total in self._totals.values():
             if total.count:
                 values[total.spec.tag] = self._value(total)

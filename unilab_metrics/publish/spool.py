@@ -42,6 +42,10 @@ SEGMENT_BYTES = 8 * 1024 * 1024
 QUOTA_BYTES = 256 * 1024 * 1024
 _MOST_ANNOUNCED_BYTES = 256 * 1024
 """Copies of announcements that a repaired batch may carry and still be one message."""
+_FORKED_TEXT = (
+    "this process was forked from one that publishes metrics; nothing is logged here until it "
+    "calls connect()"
+)
 
 PayloadAt = Callable[[int, int], bytes]
 """(monotonic ns, wall clock ns) of the append to the record's payload."""
@@ -69,13 +73,14 @@ class Spool:
         """The highest sequence that is completely in the spool."""
         self.inside: set[int] = set()
         """Threads that are between taking a stamp and counting its record."""
-        self._losses = counted
+        self.losses = counted
+        """What was not appended, by reason."""
         self._wake: Callable[[], None] | None = None
         self._lock = threading.Lock()
         self._held_for_fork = False
         self._waiting: deque[tuple[int, PayloadAt, bool]] = deque()
         self._writing = False
-        self._warned = False
+        self._warning = ""
         self._segment_bytes = segment_bytes
         self._rotate_at = segment_bytes
         self._quota_bytes = quota_bytes
@@ -105,7 +110,7 @@ class Spool:
         ``announcement``: later segments repeat it. Stamps never fall with the sequence.
         """
         if self.inactive:
-            self._refuse()
+            self.refuse()
             return False
         me = get_ident()
         inside = self.inside
@@ -150,21 +155,21 @@ class Spool:
                 segment = self._rotate()
                 size = segment.size_bytes + len(record)
             if self._closed_bytes + size - self._trimmed_bytes > self._quota_bytes:
-                self._losses.count(losses.SPOOL_QUOTA)
+                self.losses.count(losses.SPOOL_QUOTA)
                 return False
             self._writing = True
             segment.append(record, mono_ns)
             self.last += 1
             self._writing = False
         except StorageFullError:
-            self._losses.count(losses.SPOOL_FULL)
+            self.losses.count(losses.SPOOL_FULL)
             return False
         except (OSError, StorageError) as error:
-            self._losses.errors.append(f"spool: {error}")
-            self._losses.count(losses.SPOOL_ERROR)
+            self.losses.errors.append(f"spool: {error}")
+            self.losses.count(losses.SPOOL_ERROR)
             return False
         except ValueError:
-            self._losses.count(losses.OVERSIZE)
+            self.losses.count(losses.OVERSIZE)
             return False
         if announcement:
             self._preamble.append(encode_record(kind, 0, payload))
@@ -262,18 +267,15 @@ class Spool:
                 try:
                     self.directory.rmdir()
                 except OSError as error:
-                    self._losses.errors.append(f"spool: {error}")
+                    self.losses.errors.append(f"spool: {error}")
 
-    def _refuse(self) -> None:
-        self._losses.count(self.inactive)
-        if self.inactive == losses.FORKED and not self._warned:
-            self._warned = True
-            message = (
-                "this process was forked from one that publishes metrics; nothing is logged "
-                "here until it calls connect()"
-            )
+    def refuse(self) -> None:
+        """Count a call to an inactive spool; the first one in a forked child warns."""
+        self.losses.count(self.inactive)
+        text, self._warning = self._warning, ""
+        if text:
             try:
-                warnings.warn(message, RuntimeWarning, stacklevel=4)
+                warnings.warn(text, RuntimeWarning, stacklevel=4)
             except RuntimeWarning:
                 # Warnings are errors here, but a training must not end because of us.
                 return
@@ -295,8 +297,9 @@ class Spool:
         self.inside = set()
         self._waiting.clear()
         self.inactive = losses.FORKED
+        self._warning = _FORKED_TEXT
         self._wake = None
-        self._losses.after_fork_in_child()
+        self.losses.after_fork_in_child()
         for segment in self._segments:
             segment.close()
         self._lease.release(unlink=False)

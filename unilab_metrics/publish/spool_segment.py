@@ -29,6 +29,8 @@ class SpoolSegment:
         self.first = first
         self.ends: array[int] = array("Q")
         self.stamps: array[int] = array("q")
+        self.size_bytes = 0
+        """Bytes up to the last record that counts."""
         self._preamble_bytes = 0
         self._fd = os.open(path, flags, 0o600)
         try:
@@ -36,17 +38,12 @@ class SpoolSegment:
         except BaseException:
             self.delete()
             raise
-        self._preamble_bytes = len(preamble)
+        self.size_bytes = self._preamble_bytes = len(preamble)
 
     @property
     def last(self) -> int:
         """The highest sequence here; ``first - 1`` while there is none."""
         return self.first + len(self.ends) - 1
-
-    @property
-    def size_bytes(self) -> int:
-        """Bytes up to the last record that counts."""
-        return self.ends[-1] if self.ends else self._preamble_bytes
 
     def append(self, record: bytes, mono_ns: int) -> None:
         """Write one record and count it, or raise ``StorageFullError`` or ``OSError``.
@@ -57,6 +54,7 @@ class SpoolSegment:
         self._write(record)
         self.stamps.append(mono_ns)
         self.ends.append(end)
+        self.size_bytes = end
 
     def _write(self, data: bytes) -> None:
         try:
@@ -72,6 +70,7 @@ class SpoolSegment:
     def discard_uncounted(self) -> None:
         """Cut what an interrupted append left behind. Raises ``OSError``."""
         del self.stamps[len(self.ends) :]
+        self.size_bytes = self.ends[-1] if self.ends else self._preamble_bytes
         if os.fstat(self._fd).st_size != self.size_bytes:
             os.ftruncate(self._fd, self.size_bytes)
 

@@ -1,0 +1,235 @@
+"""Everything a source says that is not aligned: points, events, blobs, spans, definitions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from itertools import count
+from time import time_ns
+from typing import Any, get_args
+
+from unilab_metrics.publish import blobs, losses
+from unilab_metrics.publish.guard import guarded
+from unilab_metrics.publish.losses import Losses
+from unilab_metrics.publish.scalars import to_float, to_step
+from unilab_metrics.publish.spool import Spool
+from unilab_metrics.publish.strict import ArgumentError
+from unilab_metrics.publish.tags import TagRules, clean_text, usable
+from unilab_schema.codec import RecordKind, encode_payload
+from unilab_schema.frames import (
+    BlobFrame,
+    BlobKind,
+    DefinitionFrame,
+    EventFrame,
+    Point,
+    PointsFrame,
+    Scalar,
+    SpanFrame,
+)
+from unilab_schema.metrics import MetricSpec, MetricTable, OverRanks, OverTime
+
+_MAX_WARNINGS = 256
+_MAX_TEXT = 8192
+
+
+class Emitter:
+    """Base of :class:`~unilab_metrics.publish.publisher.Publisher`. Any thread may call it."""
+
+    def __init__(self, spool: Spool, *, strict: bool) -> None:
+        self._spool = spool
+        self._strict = strict
+        self._rules = TagRules(MetricTable(), strict=strict)
+        self._blob_numbers = count(1)
+        self._warned: set[str] = set()
+
+    @property
+    def losses(self) -> Losses:
+        """What could not be logged."""
+        return self._spool.losses
+
+    @guarded
+    def point(self, tag: str, value: Any, step: Any, unix_ns: int | None = None) -> None:
+        """One value on an axis of its own, never aligned or reduced; of any tag."""
+        self._points([(tag, value, step)], unix_ns)
+
+    @guarded
+    def points(self, points: Iterable[tuple[str, Any, Any]], unix_ns: int | None = None) -> None:
+        """Several (tag, value, step) at once, in one record. ``unix_ns``: wall clock, now by
+        default."""
+        self._points(points, unix_ns)
+
+    def _points(self, points: Iterable[tuple[str, Any, Any]], unix_ns: int | None) -> None:
+        made: list[tuple[str, float, int]] = []
+        for raw_tag, value, raw_step in points:
+            tag = self._axis_tag(raw_tag)
+            step = self._step(raw_step, raw_tag)
+            if tag is None or step is None:
+                continue
+            try:
+                made.append((tag, to_float(value), step))
+            except Exception as error:  # noqa: BLE001 - a value's own code may raise anything
+                self._refuse(losses.BAD_VALUE, tag, str(error))
+        if made:
+            self._spool.append(
+                RecordKind.POINTS,
+                lambda _mono, unix: encode_payload(
+                    PointsFrame(tuple(Point(*point, unix_ns or unix) for point in made))
+                ),
+            )
+
+    @guarded
+    def text(self, tag: str, text: str, step: Any = 0) -> None:
+        """A text for the backend's text view."""
+        self._blob("text", tag, clean_text(str(text)).encode(), step)
+
+    @guarded
+    def histogram(self, tag: str, values: Any, step: Any) -> None:
+        """The distribution of ``values`` (an array or tensor), bucketed here. Non-finite ones
+        are left out."""
+        try:
+            data = blobs.histogram(values)
+        except (ValueError, TypeError) as error:
+            self._refuse(losses.BAD_VALUE, str(tag), str(error))
+        else:
+            self._blob("histogram", tag, data, step)
+
+    @guarded
+    def image(self, tag: str, png_bytes: bytes, step: Any, mime: str = "image/png") -> None:
+        """An encoded image, at most 32 MiB."""
+        self._blob("image", tag, bytes(png_bytes), step, mime)
+
+    def _blob(
+        self, kind: BlobKind, raw_tag: str, data: bytes, raw_step: Any, mime: str = ""
+    ) -> None:
+        tag = self._axis_tag(raw_tag)
+        step = self._step(raw_step, raw_tag)
+        if tag is None or step is None:
+            return
+        if len(data) > blobs.MAX_BLOB_BYTES:
+            self._refuse(losses.OVERSIZE, tag, f"a {kind} of {len(data)} bytes")
+            return
+        for chunk in blobs.chunks(next(self._blob_numbers), kind, tag, step, time_ns(), data, mime):
+            self._append_blob(chunk)
+
+    def _append_blob(self, chunk: BlobFrame) -> None:
+        self._spool.append(RecordKind.BLOB, lambda _mono, _unix: encode_payload(chunk))
+
+    @guarded
+    def event(self, kind: str, text: str = "", *, iteration: Any = None, **data: Any) -> None:
+        """Something that happened: ``status``, ``checkpoint``, ``file``, ``config``,
+        ``warning`` or a kind of one's own. ``data``: scalars; others are kept as text."""
+        self._event(kind, text, None if iteration is None else to_step(iteration), data)
+
+    def _event(self, kind: str, text: str, iteration: int | None, data: dict[str, Any]) -> None:
+        kind, text = clean_text(str(kind)), clean_text(str(text))
+        facts = {clean_text(name): _as_scalar(value) for name, value in data.items()}
+        self._spool.append(
+            RecordKind.EVENT,
+            lambda mono, unix: encode_payload(EventFrame(kind, text, mono, unix, iteration, facts)),
+        )
+
+    @guarded
+    def set_summary(self, **fields: Any) -> None:
+        """Fields of ``run_summary.json``; later calls add and replace."""
+        self._event("summary", "", None, fields)
+
+    @guarded
+    def span(
+        self,
+        name: str,
+        category: str,
+        track: str,
+        start_mono_ns: int,
+        duration_ns: int,
+        **args: Any,
+    ) -> None:
+        """A stretch of ``time.monotonic_ns()`` time on one thread or stream, for traces."""
+        span = SpanFrame(
+            clean_text(name),
+            clean_text(category),
+            clean_text(track),
+            int(start_mono_ns),
+            max(int(duration_ns), 0),
+            {clean_text(key): _as_scalar(value) for key, value in args.items()},
+        )
+        self._spool.append(RecordKind.SPAN, lambda _mono, _unix: encode_payload(span))
+
+    @guarded
+    def define_metric(
+        self,
+        pattern: str,
+        *,
+        over_ranks: OverRanks = "mean",
+        over_time: OverTime = "last",
+        unit: str = "",
+        description: str = "",
+        label: str = "",
+        persisted: bool = True,
+    ) -> None:
+        """Say what a tag, or all tags that match a pattern with one ``*``, mean.
+
+        Raises ``ValueError`` in strict mode for what the metric schema forbids.
+        """
+        try:
+            if over_ranks not in get_args(OverRanks) or over_time not in get_args(OverTime):
+                raise ValueError(f"{over_ranks!r} over ranks, {over_time!r} over time")
+            spec = MetricSpec(
+                clean_text(pattern),
+                "user",
+                unit,
+                over_ranks,
+                over_time,
+                description,
+                persisted=persisted,
+                label=label,
+            )
+            self._rules.define(spec)
+        except ValueError as error:
+            if self._strict:
+                raise ArgumentError(str(error)) from error
+            self._refuse(losses.BAD_CALL, pattern, str(error))
+        else:
+            payload = encode_payload(DefinitionFrame(spec))
+            self._spool.append(RecordKind.DEFINITION, lambda _mono, _unix: payload)
+
+    def _axis_tag(self, tag: object) -> str | None:
+        """A tag that is not reduced: any name will do."""
+        clean = clean_text(tag) if isinstance(tag, str) else ""
+        reason = usable(clean) if isinstance(tag, str) else f"a tag of type {type(tag).__name__}"
+        if reason:
+            self._refuse(losses.BAD_TAG, repr(tag)[:100], reason)
+            return None
+        return clean
+
+    def _step(self, value: Any, what: object) -> int | None:
+        step = to_step(value)
+        if step is None:
+            self._refuse(losses.BAD_STEP, str(what), f"{value!r} is no integral step")
+        return step
+
+    def _refuse(self, reason: str, what: str, text: str) -> None:
+        """Count it, if ``reason`` is given, and say so once per thing, as an event and never
+        on the terminal."""
+        if reason:
+            self.losses.count(reason)
+        what = clean_text(what)
+        if what not in self._warned and len(self._warned) < _MAX_WARNINGS:
+            self._warned.add(what)
+            self._event("warning", f"{what}: {text}"[:_MAX_TEXT], None, {"reason": reason})
+
+
+def _as_scalar(value: Any) -> Scalar:
+    if value is None or isinstance(value, bool):
+        return value
+    if isinstance(value, str):
+        return clean_text(value)
+    if isinstance(value, int):
+        return value if -(2**63) <= value < 2**64 else float(value)
+    if isinstance(value, float):
+        return float(value)
+    try:
+        item = value.item()
+    except Exception:  # noqa: BLE001 - what is no number is kept as text
+        item = str(value)
+    if isinstance(item, bool | int | float):
+        return _as_scalar(item)
+    return clean_text(str(item))[:_MAX_TEXT]

@@ -1,0 +1,182 @@
+"""The values of a call as frames in the spool: the hot path.
+
+A key set that was seen before costs one dictionary look-up; its values are packed at once,
+without an object per key.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple, Protocol, TypeAlias
+
+import msgspec
+
+from unilab_metrics.publish import losses
+from unilab_metrics.publish.layouts import KeySets, Part
+from unilab_metrics.publish.scalars import FAST_TYPES, convert, to_float
+from unilab_metrics.publish.spool import Spool
+from unilab_metrics.publish.strict import TagError
+from unilab_metrics.publish.tags import TagRules
+from unilab_schema.codec import KIND_OF, RecordKind, encode_payload
+from unilab_schema.frames import IterationFrame, ReportFrame, SparseFrame
+
+_REMEMBERED = 1024
+
+
+class Refuse(Protocol):
+    """Counts what is refused under ``reason`` (if any) and names it once in an event."""
+
+    def __call__(self, reason: str, what: str, text: str) -> None:
+        """Must not raise."""
+        ...
+
+
+class Head(NamedTuple):
+    """What the frames of a call have in common. ``iteration``: ``None`` for a report."""
+
+    iteration: int | None
+    env_steps: int | None
+    more: bool = False
+    already_reduced: bool = False
+
+
+Admitted: TypeAlias = tuple[Mapping[str, Any], tuple[str, ...], tuple[Part, ...] | None]
+"""The values of a call whose tags may be logged, the tags, and their parts if known."""
+
+
+class FrameWriter:
+    """Writes iterations and reports of one source. Any thread may call it."""
+
+    def __init__(self, spool: Spool, rules: TagRules, refuse: Refuse, *, strict: bool) -> None:
+        self._spool = spool
+        self._rules = rules
+        self._refuse = refuse
+        self._strict = strict
+        self._key_sets = KeySets(self._announce)
+        self._seen: dict[tuple[str, ...], tuple[Part, ...]] = {}
+
+    def admit(self, values: Mapping[str, Any]) -> Admitted:
+        """What of a caller's values may be logged; the rest is refused by tag.
+
+        Raises :class:`TagError` in strict mode.
+        """
+        tags = tuple(values)
+        parts = self._seen.get(tags)
+        if parts is not None:
+            return values, tags, parts
+        admitted: dict[str, Any] = {}
+        for raw, value in values.items():
+            verdict = self._rules.judge(raw)
+            if verdict.reason:
+                if self._strict:
+                    raise TagError(verdict.reason)
+                self._refuse(losses.BAD_TAG, verdict.tag, verdict.reason)
+                continue
+            if verdict.changed:
+                self._refuse("", verdict.tag, "the tag held halves of characters")
+            admitted[verdict.tag] = value
+        for tag in self._key_sets.nameless(tuple(admitted)):
+            self._refuse(losses.TOO_MANY_TAGS, tag, "this source has announced too many tags")
+            del admitted[tag]
+        if tuple(admitted) != tags:
+            return admitted, tuple(admitted), None
+        parts = self._key_sets.parts(tags)
+        if parts is not None:
+            if len(self._seen) >= _REMEMBERED:
+                self._seen.clear()
+            self._seen[tags] = parts
+        return values, tags, parts
+
+    def write(
+        self,
+        values: Mapping[str, Any],
+        tags: tuple[str, ...],
+        parts: tuple[Part, ...] | None,
+        head: Head,
+    ) -> bool:
+        """Append the frames; true if all are in the spool. Values that are no numbers are
+        refused by tag. ``tags`` are those of ``values``, and ``parts`` theirs, if known."""
+        if not FAST_TYPES.issuperset(map(type, values.values())):
+            return self._write_converted(values, tags, parts, head)
+        if parts is None:
+            parts = self._key_sets.parts(tags)
+            if parts is None:
+                return False
+        if len(parts) != 1:
+            return self._write_parts(parts, list(values.values()), None, head)
+        part = parts[0]
+        try:
+            packed = part.pack(*values.values())
+        except OverflowError:
+            packed = part.pack(*map(to_float, values.values()))
+        return self._append(part, packed, b"", head)
+
+    def _write_converted(
+        self,
+        values: Mapping[str, Any],
+        tags: tuple[str, ...],
+        parts: tuple[Part, ...] | None,
+        head: Head,
+    ) -> bool:
+        scalars = convert(values)
+        for refusal in scalars.refused:
+            self._refuse(losses.BAD_VALUE, refusal.tag, refusal.reason)
+        if len(scalars.values) != len(tags):
+            tags, parts = tuple(scalars.values), None
+        if parts is None:
+            parts = self._key_sets.parts(tags)
+            if parts is None:
+                return False
+        weights = None if scalars.weights is None else list(scalars.weights.values())
+        return self._write_parts(parts, list(scalars.values.values()), weights, head)
+
+    def _write_parts(
+        self,
+        parts: tuple[Part, ...],
+        numbers: Sequence[Any],
+        weights: Sequence[float] | None,
+        head: Head,
+    ) -> bool:
+        accepted = True
+        for part in parts:
+            piece = numbers[part.start : part.stop]
+            try:
+                packed = part.pack(*piece)
+            except OverflowError:
+                packed = part.pack(*map(to_float, piece))
+            packed_weights = b"" if weights is None else part.pack(*weights[part.start : part.stop])
+            more = head.more or part is not parts[-1]
+            accepted &= self._append(part, packed, packed_weights, head._replace(more=more))
+        return accepted
+
+    def _append(self, part: Part, values: bytes, weights: bytes, head: Head) -> bool:
+        iteration, steps, more, reduced = head
+        layout = part.layout
+        if layout < 0:
+            numbers = part.numbers
+            return self._spool.append(
+                RecordKind.SPARSE,
+                lambda mono, unix: encode_payload(
+                    SparseFrame(
+                        numbers, iteration, steps, mono, unix, values, weights, more, reduced
+                    )
+                ),
+            )
+        if iteration is None:
+            return self._spool.append(
+                RecordKind.REPORT,
+                lambda mono, unix: encode_payload(
+                    ReportFrame(layout, steps, mono, unix, values, weights)
+                ),
+            )
+        return self._spool.append(
+            RecordKind.ITERATION,
+            lambda mono, unix: encode_payload(
+                IterationFrame(layout, iteration, steps, mono, unix, values, weights, more, reduced)
+            ),
+        )
+
+    def _announce(self, payload: msgspec.Struct) -> bool:
+        encoded = encode_payload(payload)
+        kind = KIND_OF[type(payload)]
+        return self._spool.append(kind, lambda _mono, _unix: encoded, announcement=True)

@@ -1,0 +1,97 @@
+"""Making a publisher: a new incarnation, its spool, its shipper."""
+
+from __future__ import annotations
+
+import os
+import platform
+import secrets
+from collections.abc import Callable
+from pathlib import Path
+from time import monotonic_ns, time_ns
+
+from unilab_metrics.errors import StorageError
+from unilab_metrics.publish import losses
+from unilab_metrics.publish.losses import Losses
+from unilab_metrics.publish.no_spool import NoSpool
+from unilab_metrics.publish.publisher import Publisher
+from unilab_metrics.publish.shipper import FindBus, Shipper
+from unilab_metrics.publish.spool import Spool
+from unilab_metrics.storage.filesystem import boot_id, private_directory
+from unilab_metrics.storage.spool_reader import LEASE_NAME
+from unilab_schema.identity import Identity, RunInfo, SourceKey
+
+
+def open_publisher(
+    key: SourceKey,
+    run: RunInfo,
+    *,
+    launch_directory: Path,
+    find_bus: FindBus,
+    supervise: Callable[[], None] | None = None,
+    wait_for_backends: bool = False,
+    expected_learners: int = 1,
+    strict: bool | None = None,
+    version: str = "",
+) -> Publisher:
+    """A publisher of this process, publishing at once; returns within milliseconds.
+
+    ``launch_directory``: the private directory that the spools of the launch share; made if
+    missing. ``find_bus`` and ``supervise`` are called by the shipper's thread, see
+    :class:`Shipper`. ``strict``: ``run.strict`` by default. Never raises for a disk that does
+    not work: the publisher then counts what it is given, and warns once.
+    """
+    identity = new_identity(key, run, launch_directory, expected_learners, version)
+    strict = run.strict if strict is None else strict
+    counted = Losses()
+    try:
+        private_directory(launch_directory)
+        spool = Spool(Path(identity.spool_path), identity, counted)
+    except (OSError, StorageError) as error:
+        counted.note(error)
+        text = f"metrics of this process are not logged: {error}"
+        spool = NoSpool(identity, counted, losses.UNAVAILABLE, text)
+        return Publisher(
+            identity, spool=spool, shipper=None, strict=strict, algorithm=run.algorithm
+        )
+    shipper = Shipper(
+        spool,
+        counted,
+        find_bus=find_bus,
+        supervise=supervise,
+        wait_for_backends=wait_for_backends,
+    )
+    publisher = Publisher(
+        identity, spool=spool, shipper=shipper, strict=strict, algorithm=run.algorithm
+    )
+    shipper.start()
+    return publisher
+
+
+def disabled_publisher(key: SourceKey, run: RunInfo, *, strict: bool | None = None) -> Publisher:
+    """A publisher that does nothing, has no thread and touches no file."""
+    identity = new_identity(key, run, Path(), 1, "")
+    spool = NoSpool(identity, Losses())
+    strict = run.strict if strict is None else strict
+    return Publisher(identity, spool=spool, shipper=None, strict=strict, algorithm=run.algorithm)
+
+
+def new_identity(
+    key: SourceKey, run: RunInfo, launch_directory: Path, expected_learners: int, version: str
+) -> Identity:
+    """A new incarnation of ``key`` in this process."""
+    incarnation = secrets.token_bytes(16)
+    directory = launch_directory / incarnation.hex()
+    return Identity(
+        key=key,
+        incarnation=incarnation,
+        pid=os.getpid(),
+        host=platform.node(),
+        boot_id=boot_id(),
+        spool_path=os.fspath(directory),
+        lease_path=os.fspath(directory / LEASE_NAME),
+        started_mono_ns=monotonic_ns(),
+        started_unix_ns=time_ns(),
+        expected_learners=expected_learners,
+        run=run,
+        version=version,
+    )

@@ -1,0 +1,283 @@
+"""What a training calls: ``log()`` and its relatives.
+
+No method waits, raises or prints, except for a training's own mistakes in strict mode (always
+a ``ValueError``) and :meth:`Publisher.close`, which waits as long as it is told to. What could
+not be logged is counted in :attr:`Publisher.dropped`.
+"""
+
+from __future__ import annotations
+
+import atexit
+from collections.abc import Mapping
+from time import monotonic_ns
+from types import TracebackType
+from typing import Any, final
+
+from unilab_metrics.publish import losses
+from unilab_metrics.publish.emitter import Emitter
+from unilab_metrics.publish.episodes import EpisodeStatistics
+from unilab_metrics.publish.frame_writer import FrameWriter, Head
+from unilab_metrics.publish.gauges import INFERENCE_GAUGES, InferenceGauges
+from unilab_metrics.publish.guard import guarded
+from unilab_metrics.publish.iterations import IterationClock
+from unilab_metrics.publish.phases import Phase, PhaseClock
+from unilab_metrics.publish.scalars import to_float, to_step
+from unilab_metrics.publish.shipper import Shipper
+from unilab_metrics.publish.spool import Spool
+from unilab_metrics.publish.strict import ArgumentError, StrictModeError
+from unilab_schema.codec import RecordKind, encode_payload
+from unilab_schema.frames import End
+from unilab_schema.identity import LEARNER, Identity
+
+CLOSE_TIMEOUT_S = 30.0
+EXIT_TIMEOUT_S = 0.5
+"""How long the interpreter's exit waits when no aggregator was ever found."""
+
+
+@final
+class Publisher(Emitter):
+    """One source of a run. Made by ``init()`` and ``connect()``.
+
+    ``log()``, phases, episodes and gauges are for the thread that runs the loop; every other
+    method is for any thread. In a forked child it counts, warns once and does nothing else.
+    """
+
+    def __init__(
+        self,
+        identity: Identity,
+        *,
+        spool: Spool,
+        shipper: Shipper | None,
+        strict: bool = False,
+        algorithm: str = "",
+    ) -> None:
+        super().__init__(spool, strict=strict)
+        self.identity = identity
+        self.episodes = EpisodeStatistics(refuse=self._refuse_episodes)
+        """``episodes.step(rewards, dones, timeouts)`` after each vector step; the statistics
+        of the last 100 finished episodes join the next report."""
+        self._shipper = shipper
+        self._is_learner = identity.key.role == LEARNER
+        self._frames = FrameWriter(spool, self._rules, self._refuse, strict=strict)
+        self._iterations = IterationClock()
+        self._phases = PhaseClock(identity.key.role, algorithm)
+        self._gauges = InferenceGauges()
+        self._delivered: bool | None = None
+        atexit.register(self._at_exit)
+
+    @property
+    def rank(self) -> int:
+        """The global rank."""
+        return self.identity.key.rank
+
+    @property
+    def role(self) -> str:
+        """``learner``, ``collector``, or what the user called it."""
+        return self.identity.key.role
+
+    @property
+    def dropped(self) -> dict[str, int]:
+        """What could not be logged since the start, by reason; empty if all is well."""
+        return self.losses.counts
+
+    @property
+    def errors(self) -> list[str]:
+        """The newest texts of what failed inside."""
+        return list(self.losses.errors)
+
+    @property
+    def unsent(self) -> int:
+        """Records that are not in the aggregator's journal yet."""
+        return self._spool.last if self._shipper is None else self._shipper.unsent
+
+    def log(
+        self,
+        values: Mapping[str, Any],
+        *,
+        iteration: Any = None,
+        env_steps: Any = None,
+        more: bool = False,
+        already_reduced: bool = False,
+    ) -> None:
+        """A learner's values of an iteration, or another role's report.
+
+        Values: numbers of Python and NumPy, tensors and arrays with one element, ``Mean``.
+        Others are left out, counted, and named once in a ``warning`` event.
+        ``iteration``: an integral number of any type, not negative. Without it the values
+        join the newest iteration that was logged; a training that never numbers its iterations
+        gets 0, 1, 2, …. ``env_steps``: this rank's own counter, cumulative over the run.
+        ``more``: the iteration is not complete yet. ``already_reduced``: a library has reduced
+        the values over ranks itself; they count from rank 0 only.
+
+        Raises ``ValueError`` in strict mode for a tag that is not registered, that the logger
+        owns, or that was given twice for this iteration.
+        """
+        spool = self._spool
+        if spool.inactive:
+            spool.refuse()
+            return
+        try:
+            if self._is_learner:
+                self._log_iteration(values, iteration, env_steps, more, already_reduced)
+            else:
+                self._log_report(values, iteration, env_steps)
+        except StrictModeError:
+            raise
+        except Exception as error:  # noqa: BLE001 - a training must never end because of us
+            self.losses.internal_error(error)
+
+    def _log_iteration(
+        self,
+        values: Mapping[str, Any],
+        number: Any,
+        env_steps: Any,
+        more: bool,
+        already_reduced: bool,
+    ) -> None:
+        iterations = self._iterations
+        if number is not None:
+            number = self._counter(number, "iteration")
+            if number is None:
+                return
+        steps = None if env_steps is None else self._counter(env_steps, "env_steps")
+        iteration, completes = iterations.place(number, more)
+        values, tags, parts = self._frames.admit(values)
+        if self._strict:
+            iterations.refuse_duplicates(iteration, tags)
+        if steps is not None:
+            iterations.count_env_steps(steps)
+        if completes:
+            now = monotonic_ns()
+            own = {
+                **self._phases.collect(now),
+                **self.episodes.collect(),
+                **iterations.collect(now),
+            }
+            if own and already_reduced:
+                self._frames.write(own, tuple(own), None, Head(iteration, steps, more=True))
+            elif own:
+                values = {**own, **values}
+                tags, parts = tuple(values), None
+        head = Head(iteration, steps, more, already_reduced)
+        if self._frames.write(values, tags, parts, head):
+            iterations.placed(iteration, completes, number is not None)
+
+    def _log_report(self, values: Mapping[str, Any], iteration: Any, env_steps: Any) -> None:
+        if iteration is not None:
+            text = f"a {self.role} reports on its own clock, without an iteration"
+            if self._strict:
+                raise ArgumentError(text)
+            self._refuse(losses.BAD_CALL, "iteration", text)
+        steps = None if env_steps is None else self._counter(env_steps, "env_steps")
+        values, tags, parts = self._frames.admit(values)
+        own = self._phases.collect(monotonic_ns())
+        own.update(self.episodes.collect())
+        own.update(self._gauges.values())
+        if own:
+            values = {**own, **values}
+            tags, parts = tuple(values), None
+        if not tags and steps is None:
+            return
+        if self._frames.write(values, tags, parts, Head(None, steps)):
+            self._gauges.accepted()
+
+    def _counter(self, value: Any, what: str) -> int | None:
+        step = to_step(value)
+        if step is None or step < 0:
+            self._refuse(losses.BAD_STEP, what, f"{value!r} is no number of steps")
+            return None
+        return step
+
+    @guarded
+    def start_training(self, env_steps: Any = 0) -> None:
+        """The end of warm-up: elapsed time and throughput count from here."""
+        steps = self._counter(env_steps, "env_steps") or 0
+        self._iterations.start_training(steps)
+        self._phases.collect(monotonic_ns())
+        self._event("training_started", "", None, {"env_steps": steps})
+
+    @guarded
+    def start_iteration(self) -> None:
+        """The top of the learner's loop: the completing ``log()`` then adds
+        ``Perf/iteration_time`` and, with ``env_steps``, ``Perf/total_fps``."""
+        self._iterations.start_iteration(monotonic_ns())
+        self._phases.start_iteration()
+
+    def phase(self, name: str) -> Phase:
+        """``with publisher.phase("replay_sample"):`` measures a phase of the loop.
+
+        Exclusive phases nest by pausing the outer one. A learner reports the sum over the
+        iteration, other roles the mean per :meth:`tick`. Raises ``ValueError`` in strict mode
+        for a name that this role and algorithm do not have.
+        """
+        return self._phases.phase(name, strict=self._strict)
+
+    @guarded
+    def add_phase_ns(self, name: str, duration_ns: int) -> None:
+        """A phase that was measured elsewhere, in another thread or on a device."""
+        self._phases.add_ns(name, duration_ns, strict=self._strict)
+
+    def tick(self) -> None:
+        """A collector's vector step is done; phases are reported as means per tick."""
+        self._phases.tick()
+
+    @guarded
+    def gauges(self, *, inference: Mapping[str, Any]) -> None:
+        """A collector's ``queue_depth``, ``action_backlog``, ``in_flight`` and
+        ``publication_lag``; with the last three's maxima since the last report they join the
+        next one. Raises ``ValueError`` in strict mode for another name."""
+        readings: dict[str, float] = {}
+        for name, value in inference.items():
+            if name not in INFERENCE_GAUGES:
+                if self._strict:
+                    raise ArgumentError(f"{name!r} is no inference gauge")
+                self._refuse(losses.BAD_CALL, str(name), "no inference gauge")
+                continue
+            try:
+                readings[name] = to_float(value)
+            except Exception as error:  # noqa: BLE001 - a value's own code may raise anything
+                self._refuse(losses.BAD_VALUE, name, str(error))
+        self._gauges.set(readings)
+
+    def _refuse_episodes(self, error: Exception) -> None:
+        if self._strict:
+            raise ArgumentError(str(error)) from error
+        self._refuse(losses.BAD_CALL, "episodes", str(error))
+
+    def close(self, timeout_s: float = CLOSE_TIMEOUT_S, status: str = "completed") -> bool:
+        """Deliver what there is and end; later calls are counted as ``closed``.
+
+        ``status``: as in ``run_summary.json``. True when everything is durable in the run's
+        journal (on rank 0: and in every backend). Otherwise, after ``timeout_s``, what is left
+        stays in the spool for the aggregator, the next attempt or ``recover``. Idempotent.
+        """
+        if self._delivered is None:
+            self._delivered = False
+            atexit.unregister(self._at_exit)
+            if not self._spool.inactive:
+                self._delivered = self._end(timeout_s, status)
+        return self._delivered
+
+    def _end(self, timeout_s: float, status: str) -> bool:
+        drops = self.losses.counts
+        self._spool.append(
+            RecordKind.END, lambda mono, unix: encode_payload(End(status, mono, unix, drops))
+        )
+        delivered = self._shipper is not None and self._shipper.finish(timeout_s)
+        self._spool.close(remove=delivered)
+        return delivered
+
+    def _at_exit(self) -> None:
+        seen = self._shipper is not None and self._shipper.bus_seen
+        self.close(CLOSE_TIMEOUT_S if seen else EXIT_TIMEOUT_S, status="")
+
+    def __enter__(self) -> Publisher:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close(status="completed" if kind is None else "failed")

@@ -1,0 +1,285 @@
+"""The one thread of ours in a training process: it sends the spool's bytes to the aggregator.
+
+It decodes nothing. While frames wait it sends every 20 ms, otherwise an empty batch every
+100 ms. Whatever fails in it is noted and tried again; the frames wait in the spool.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from time import monotonic_ns, time_ns
+
+import zmq
+
+from unilab_metrics.publish import losses
+from unilab_metrics.publish.delivery import SILENT_AFTER_NS, Delivery
+from unilab_metrics.publish.losses import Losses
+from unilab_metrics.publish.spool import Spool
+from unilab_metrics.publish.wakeup import Wakeup
+from unilab_metrics.transport import sockets
+from unilab_metrics.transport.rendezvous import ConnectionFile
+from unilab_schema.codec import (
+    FrameDecodeError,
+    RecordKind,
+    decode_downward,
+    encode_message,
+    encode_payload,
+)
+from unilab_schema.control import Batch, Cursor, Hello
+from unilab_schema.frames import Drops
+
+SHIP_INTERVAL_NS = 20_000_000
+PING_INTERVAL_NS = 100_000_000
+CLOSING_PING_INTERVAL_NS = 20_000_000
+SEARCH_INTERVAL_NS = 50_000_000
+MAX_BATCH_BYTES = 256 * 1024
+_SECOND_NS = 1_000_000_000
+_PAUSE_S = (0.1, 1.0)
+_OF_THE_SPOOL = frozenset({losses.SPOOL_FULL, losses.SPOOL_QUOTA, losses.SPOOL_ERROR})
+"""A spool that refuses records cannot keep how many; batches and the end record tell it."""
+
+FindBus = Callable[[], ConnectionFile | None]
+"""Where the aggregator is; cheap, called often, ``None`` while there is none."""
+
+
+class Shipper:
+    """Owns the socket; everything but :meth:`start`, :meth:`finish` and the properties runs in
+    its own daemon thread.
+
+    ``supervise``: called about once a second, must not wait. ``wait_for_backends``: the end is
+    reached when every backend has the last update, not already when the journal has.
+    """
+
+    def __init__(
+        self,
+        spool: Spool,
+        counted: Losses,
+        *,
+        find_bus: FindBus,
+        supervise: Callable[[], None] | None = None,
+        wait_for_backends: bool = False,
+    ) -> None:
+        self._spool = spool
+        self._losses = counted
+        self._find_bus = find_bus
+        self._supervise = supervise
+        self._wait_for_backends = wait_for_backends
+        self._delivery = Delivery()
+        self._wakeup = Wakeup()
+        self._context: zmq.Context[zmq.Socket[bytes]] | None = None
+        self._socket: zmq.Socket[bytes] | None = None
+        self._endpoint = ""
+        self._watermark_ns = 0
+        self._last_batch_ns = 0
+        self._last_records_ns = 0
+        self._last_second_ns = 0
+        self._last_search_ns = 0
+        self._told_drops: dict[str, int] = {}
+        self._closing = False
+        self._stop = False
+        self._thread = threading.Thread(
+            target=self._run, name="unilab-metrics-shipper", daemon=True
+        )
+
+    def start(self) -> None:
+        """Begin; once."""
+        self._spool.wake_with(self._wakeup.wake)
+        self._thread.start()
+
+    @property
+    def bus_seen(self) -> bool:
+        """Whether an aggregator was ever found."""
+        return bool(self._endpoint)
+
+    @property
+    def unsent(self) -> int:
+        """Records that are not in the aggregator's journal."""
+        return max(self._spool.last - self._delivery.acked, 0)
+
+    @property
+    def refused(self) -> str:
+        """Why the aggregator takes nothing from this source; normally empty."""
+        return self._delivery.refused
+
+    def finish(self, timeout_s: float) -> bool:
+        """Send what there is and end the thread, within ``timeout_s`` and a little.
+
+        True if everything is durable (and in every backend, where that is waited for).
+        """
+        self._closing = True
+        self._wakeup.wake_anyway()
+        self._thread.join(max(timeout_s, 0.0))
+        if self._thread.is_alive():
+            self._stop = True
+            self._wakeup.wake_anyway()
+            self._thread.join(0.5)
+        self._spool.wake_with(None)
+        if not self._thread.is_alive():
+            self._wakeup.close()
+        return self._is_done()
+
+    def _is_done(self) -> bool:
+        delivery = self._delivery
+        delivered = delivery.durable >= self._spool.last
+        return delivered and (delivery.run_closed or not self._wait_for_backends)
+
+    def _run(self) -> None:
+        pause_s = _PAUSE_S[0]
+        try:
+            while not self._stop and not (
+                self._closing and (self._is_done() or self._delivery.refused)
+            ):
+                try:
+                    self._turn()
+                    pause_s = _PAUSE_S[0]
+                except Exception as error:  # noqa: BLE001 - a training must not lose its shipper
+                    self._losses.note(error)
+                    self._disconnect()
+                    self._poll(pause_s)
+                    pause_s = min(2 * pause_s, _PAUSE_S[1])
+        finally:
+            self._disconnect()
+            if self._context is not None:
+                sockets.terminate(self._context)
+
+    def _turn(self) -> None:
+        self._wakeup.clear()
+        now = monotonic_ns()
+        if now - self._last_second_ns >= _SECOND_NS:
+            self._last_second_ns = now
+            self._every_second()
+        self._search(now)
+        if self._socket is not None:
+            self._receive(self._socket)
+            self._delivery.resend_if_stuck(now)
+            self._send(self._socket)
+            self._spool.trim(self._delivery.durable)
+        self._sleep()
+
+    def _every_second(self) -> None:
+        if self._supervise is not None:
+            self._supervise()
+        drops = self._losses.counts
+        if drops != self._told_drops and not self._closing:
+            self._told_drops = drops
+            if not any(reason in _OF_THE_SPOOL for reason in drops):
+                payload = encode_payload(Drops(drops))
+                self._spool.append(RecordKind.DROPS, lambda _mono, _unix: payload)
+
+    def _search(self, now: int) -> None:
+        """Find the aggregator, also when it has moved or does not answer."""
+        if self._delivery.refused:
+            return
+        silent_ns = self._delivery.silent_ns(now)
+        interval = SEARCH_INTERVAL_NS
+        if self._socket is not None:
+            if silent_ns < _SECOND_NS:
+                return
+            interval = _SECOND_NS
+        if now - self._last_search_ns < interval:
+            return
+        self._last_search_ns = now
+        bus = self._find_bus()
+        if self._socket is not None:
+            moved = bus is not None and bus.ingest != self._endpoint
+            if not moved and silent_ns < SILENT_AFTER_NS:
+                return
+            # A client that was refused while connecting never tries again by itself.
+            self._disconnect()
+        if bus is not None:
+            self._connect(bus.ingest, now)
+
+    def _connect(self, endpoint: str, now: int) -> None:
+        if self._context is None:
+            self._context = sockets.context()
+        self._socket = sockets.dealer(self._context, endpoint)
+        self._endpoint = endpoint
+        self._delivery.connected(now)
+
+    def _disconnect(self) -> None:
+        if self._socket is not None:
+            made, self._socket = self._socket, None
+            sockets.close([made])
+
+    def _receive(self, socket: zmq.Socket[bytes]) -> None:
+        while True:
+            try:
+                data = socket.recv(zmq.NOBLOCK)
+            except zmq.Again:
+                return
+            try:
+                message = decode_downward(data)
+            except FrameDecodeError as error:
+                self._losses.note(error)
+                continue
+            now = monotonic_ns()
+            if isinstance(message, Cursor):
+                self._delivery.take_cursor(message, self._spool.last, now)
+            else:
+                self._delivery.take_reject(message, now)
+                if message.code != "unknown_source":
+                    self._losses.note(ConnectionRefusedError(f"{message.code}: {message.text}"))
+
+    def _send(self, socket: zmq.Socket[bytes]) -> None:
+        delivery, spool = self._delivery, self._spool
+        try:
+            now = monotonic_ns()
+            if delivery.hello_due(now):
+                hello = Hello(spool.identity, spool.first, spool.last, now, time_ns())
+                socket.send(encode_message(hello), zmq.NOBLOCK)
+                delivery.hello_sent(now)
+            if not delivery.greeted:
+                return
+            while (upto := delivery.sendable(spool.last)) > delivery.sent:
+                batch = spool.take(
+                    delivery.sent, upto, MAX_BATCH_BYTES, verify=delivery.must_verify
+                )
+                self._send_batch(socket, batch.records, batch.last)
+                self._last_records_ns = self._last_batch_ns
+            interval = CLOSING_PING_INTERVAL_NS if self._closing else PING_INTERVAL_NS
+            if monotonic_ns() - self._last_batch_ns >= interval:
+                self._send_batch(socket, b"", delivery.sent)
+        except zmq.Again:
+            # Nobody there, or no room: the same bytes are sent after a pause.
+            self._last_records_ns = monotonic_ns()
+
+    def _send_batch(self, socket: zmq.Socket[bytes], records: bytes, last: int) -> None:
+        # The clock first: what is stamped later than this need not have been seen below.
+        now = monotonic_ns()
+        watermark = self._spool.sent_before_ns(last, now, self._watermark_ns)
+        batch = Batch(
+            self._spool.identity.incarnation,
+            watermark,
+            now,
+            time_ns(),
+            records,
+            self._losses.counts,
+        )
+        socket.send(encode_message(batch), zmq.NOBLOCK)
+        self._watermark_ns = watermark
+        self._last_batch_ns = now
+        self._delivery.sent_upto(last, now)
+
+    def _sleep(self) -> None:
+        if self._socket is None:
+            self._poll(SEARCH_INTERVAL_NS / 1e9)
+            return
+        if self._closing or not self._delivery.greeted:
+            self._poll(CLOSING_PING_INTERVAL_NS / 1e9, self._socket)
+            return
+        pause_ns = self._last_records_ns + SHIP_INTERVAL_NS - monotonic_ns()
+        if pause_ns > 0:
+            # Frames are coming; answers to what was sent can wait until the next batch.
+            self._poll(pause_ns / 1e9)
+            return
+        self._wakeup.armed = True
+        if self._delivery.sendable(self._spool.last) <= self._delivery.sent:
+            self._poll(PING_INTERVAL_NS / 1e9, self._socket)
+
+    def _poll(self, timeout_s: float, socket: zmq.Socket[bytes] | None = None) -> None:
+        poller = zmq.Poller()
+        poller.register(self._wakeup.fileno(), zmq.POLLIN)
+        if socket is not None:
+            poller.register(socket, zmq.POLLIN)
+        poller.poll(max(int(timeout_s * 1e3), 1))

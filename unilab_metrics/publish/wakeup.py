@@ -1,0 +1,51 @@
+"""Waking the shipper from ``log()``: one byte through a pipe, and only if it sleeps."""
+
+from __future__ import annotations
+
+import os
+
+
+class Wakeup:
+    """A pipe that any thread or signal handler may write to; nothing here waits."""
+
+    def __init__(self) -> None:
+        self._reading, self._writing = os.pipe()
+        os.set_blocking(self._reading, False)
+        os.set_blocking(self._writing, False)
+        self.armed = False
+        """Set by the sleeper before its last look at what there is to do."""
+
+    def wake(self) -> None:
+        """Called after each append."""
+        if self.armed:
+            self.wake_anyway()
+
+    def wake_anyway(self) -> None:
+        """Wake the sleeper even from a sleep that appends must not end."""
+        self.armed = False
+        try:
+            os.write(self._writing, b"\0")
+        except OSError:
+            # Full, so it will wake; or closed, so nobody sleeps.
+            return
+
+    def clear(self) -> None:
+        """Called by the sleeper when it is awake."""
+        self.armed = False
+        try:
+            while len(os.read(self._reading, 64)) == 64:
+                pass
+        except BlockingIOError:
+            return
+
+    def fileno(self) -> int:
+        """What to poll for reading."""
+        return self._reading
+
+    def close(self) -> None:
+        """Idempotent."""
+        if self._reading >= 0:
+            reading, self._reading = self._reading, -1
+            writing, self._writing = self._writing, -1
+            os.close(reading)
+            os.close(writing)
