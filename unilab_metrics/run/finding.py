@@ -1,0 +1,89 @@
+"""Which launch this process belongs to, and where that launch's bus is."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+from unilab_metrics.errors import ConnectionFileError
+from unilab_metrics.run.inheritance import Inherited
+from unilab_metrics.run.launch_file import find_run, parent_of, process_name, this_node
+from unilab_metrics.run.launch_key import alone_key, run_key, siblings_key
+from unilab_metrics.run.ranks import Place
+from unilab_metrics.transport import rendezvous
+from unilab_metrics.transport.rendezvous import ConnectionFile, bus_directory
+
+TORCHRUN_VARIABLE = "TORCHELASTIC_RUN_ID"
+
+
+def launch_of_rank(
+    environ: Mapping[str, str],
+    place: Place,
+    inherited: Inherited,
+    run_dir: Path | None,
+    opened: int,
+) -> str:
+    """The launch key of a rank that calls ``init()``. ``run_dir``: if it is known already.
+    ``opened``: how many runs this process has opened before."""
+    given = _given(inherited, run_dir)
+    if given is not None:
+        return given
+    pid = os.getpid()
+    return _derived(environ, place.world_size, pid, os.getppid(), opened)
+
+
+def launch_of_child(
+    environ: Mapping[str, str], place: Place, inherited: Inherited, run_dir: Path | None
+) -> str:
+    """The launch key of a process that calls ``connect()``: that of its parent, which may call
+    ``init()`` later than it starts children."""
+    given = _given(inherited, run_dir)
+    if given is not None:
+        return given
+    parent = os.getppid()
+    return _derived(environ, place.world_size, parent, parent_of(parent), 0)
+
+
+def run_to_go_on_with(environ: Mapping[str, str], launch: str) -> Path | None:
+    """The run of a rank 0 that the same launcher has started again after a failure.
+
+    Only torchrun does that, and its agent is the parent of no other launch.
+    """
+    if TORCHRUN_VARIABLE not in environ:
+        return None
+    return find_run(launch, of_dead_rank_0=True)
+
+
+class BusFinder:
+    """Finds the connection file, for the shipper thread that asks until there is one."""
+
+    def __init__(self, run_dir: Path | None, launch: str) -> None:
+        self.run_dir = run_dir
+        self._launch = launch
+
+    def __call__(self) -> ConnectionFile | None:
+        """Cheap; never raises. ``None`` while rank 0 has not opened the run, and while its
+        aggregator has not begun to listen."""
+        if self.run_dir is None:
+            self.run_dir = find_run(self._launch)
+            if self.run_dir is None:
+                return None
+        try:
+            return rendezvous.read(bus_directory(self.run_dir))
+        except ConnectionFileError:
+            return None
+
+
+def _given(inherited: Inherited, run_dir: Path | None) -> str | None:
+    if inherited.launch and run_dir in {None, inherited.run_dir}:
+        return inherited.launch
+    return None if run_dir is None else run_key(this_node(), run_dir.resolve())
+
+
+def _derived(
+    environ: Mapping[str, str], world_size: int, pid: int, parent: int, opened: int
+) -> str:
+    if world_size == 1:
+        return alone_key(this_node(), process_name(pid), opened)
+    return siblings_key(this_node(), process_name(parent), environ, world_size, opened)

@@ -1,0 +1,158 @@
+"""A process joins its run: what it asked for, what the launcher and its parents said."""
+
+from __future__ import annotations
+
+import os
+import warnings
+from dataclasses import dataclass
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from unilab_metrics import __version__
+from unilab_metrics.publish.opening import open_publisher
+from unilab_metrics.publish.publisher import Publisher
+from unilab_metrics.run import inheritance
+from unilab_metrics.run.finding import (
+    BusFinder,
+    launch_of_child,
+    launch_of_rank,
+    run_to_go_on_with,
+)
+from unilab_metrics.run.inheritance import Inherited
+from unilab_metrics.run.opening import open_run, supervise_aggregator
+from unilab_metrics.run.ranks import resolve_place
+from unilab_metrics.run.tracker import plain_config
+from unilab_metrics.storage.filesystem import spool_root
+from unilab_schema.identity import RunInfo, SourceKey
+
+_MAX_EVENT_BYTES = 128 * 1024
+
+
+@dataclass(frozen=True, kw_only=True)
+class RankWish:
+    """The arguments of ``init()``; paths are absolute, ``run`` lacks the world size."""
+
+    role: str
+    instance: int
+    rank: int | None
+    world_size: int | None
+    run_dir: Path | None
+    log_root: Path
+    run: RunInfo
+    config: object
+    backends: tuple[str, ...]
+    log_interval: int
+    expected_learners: int | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class ChildWish:
+    """The arguments of ``connect()``, and what the environment of the process says."""
+
+    role: str
+    instance: int
+    rank: int | None
+    run_dir: Path | None
+    run: RunInfo
+    inherited: Inherited
+
+
+class _Reports:
+    """What happens to the aggregator becomes events of the publisher that comes later."""
+
+    def __init__(self) -> None:
+        self.publisher: Publisher | None = None
+
+    def __call__(self, text: str) -> None:
+        if self.publisher is not None:
+            self.publisher.event("warning", f"the aggregator {text}")
+
+
+def open_rank(wish: RankWish) -> Publisher:
+    """The publisher of a rank; rank 0 opens the run and starts its aggregator.
+
+    Raises ``ValueError`` for arguments that make no sense, and ``OSError`` and
+    ``StorageError`` if there can be no run or no spool.
+    """
+    environ = os.environ
+    if wish.log_interval < 1:
+        raise ValueError(f"log_interval {wish.log_interval} is less than 1")
+    place = resolve_place(environ, rank=wish.rank, world_size=wish.world_size)
+    if place.doubt:
+        _warn(f"{place.doubt}; taken for rank {place.rank} of {place.world_size}")
+    run = msgspec.structs.replace(wish.run, world_size=place.world_size)
+    inherited = inheritance.read(environ, of_others=True)
+    run_dir = wish.run_dir or inherited.run_dir
+    opened = inheritance.count_opened()
+    launch = launch_of_rank(environ, place, inherited, run_dir, opened)
+    config = plain_config(wish.config)
+    if place.rank == 0:
+        run_dir = open_run(
+            run_dir or run_to_go_on_with(environ, launch),
+            log_root=wish.log_root,
+            run=run,
+            config=config,
+            launch=launch,
+            backends=wish.backends,
+            log_interval=wish.log_interval,
+            started=datetime.now(timezone.utc),
+        )
+    inheritance.pass_on(
+        run_dir=run_dir,
+        launch=launch,
+        rank=place.rank,
+        algorithm=run.algorithm,
+        strict=run.strict,
+    )
+    reports = _Reports()
+    supervisor = None
+    if place.rank == 0 and run_dir is not None:
+        supervisor = supervise_aggregator(run_dir, reports)
+        supervisor()
+    publisher = open_publisher(
+        SourceKey(place.rank, wish.role, wish.instance),
+        run,
+        launch_directory=spool_root() / launch,
+        find_bus=BusFinder(run_dir, launch),
+        supervise=supervisor,
+        wait_for_backends=supervisor is not None,
+        expected_learners=wish.expected_learners or place.world_size,
+        version=__version__,
+    )
+    reports.publisher = publisher
+    if supervisor is not None and config:
+        _publish_config(publisher, config)
+    return publisher
+
+
+def open_child(wish: ChildWish) -> Publisher:
+    """The publisher of a process that belongs to a rank. Raises as :func:`open_rank` does."""
+    environ = os.environ
+    place = resolve_place(environ, rank=wish.rank)
+    launch = launch_of_child(environ, place, wish.inherited, wish.run_dir)
+    return open_publisher(
+        SourceKey(place.rank, wish.role, wish.instance),
+        msgspec.structs.replace(wish.run, world_size=place.world_size),
+        launch_directory=spool_root() / launch,
+        find_bus=BusFinder(wish.run_dir or wish.inherited.run_dir, launch),
+        expected_learners=place.world_size,
+        version=__version__,
+    )
+
+
+def _publish_config(publisher: Publisher, config: dict[str, Any]) -> None:
+    text = msgspec.json.format(msgspec.json.encode(config), indent=2).decode()
+    if len(text) <= _MAX_EVENT_BYTES:
+        publisher.event("config", text)
+    else:
+        publisher.text("config", f"```\n{text}\n```")
+
+
+def _warn(text: str) -> None:
+    try:
+        warnings.warn(text, RuntimeWarning, stacklevel=4)
+    except RuntimeWarning:
+        return  # warnings are errors here, but a training must not end because of us

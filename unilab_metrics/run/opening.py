@@ -1,0 +1,70 @@
+"""What rank 0 does to open a run: its directory, its files, its aggregator."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from unilab_metrics.errors import StorageError
+from unilab_metrics.run.bus_settings import launch_spools, read_settings, write_settings
+from unilab_metrics.run.directory import create_run_directory
+from unilab_metrics.run.launch_file import announce_run
+from unilab_metrics.run.processes import Helper, start_aggregator
+from unilab_metrics.run.supervision import Supervisor
+from unilab_metrics.run.tracker import write_run_config
+from unilab_metrics.storage.filesystem import private_directory
+from unilab_metrics.storage.lease import is_free
+from unilab_metrics.transport.rendezvous import aggregator_lease, bus_directory
+from unilab_schema.identity import RunInfo
+
+
+def open_run(
+    run_dir: Path | None,
+    *,
+    log_root: Path,
+    run: RunInfo,
+    config: Mapping[str, Any],
+    launch: str,
+    backends: Sequence[str],
+    log_interval: int,
+    started: datetime,
+) -> Path:
+    """Make the run directory and tell the other local ranks of it; the absolute path.
+
+    ``run_dir``: where it is to be; a run that lies there already goes on. Raises ``OSError``
+    and ``StorageError`` if there can be no run.
+    """
+    if run_dir is None:
+        local = started.astimezone()
+        run_dir = create_run_directory(log_root, run.algorithm, run.task, run.sim_backend, local)
+    else:
+        run_dir.mkdir(parents=True, exist_ok=True)
+        run_dir = run_dir.resolve()
+    private_directory(bus_directory(run_dir))
+    write_settings(
+        run_dir, backends=backends, log_interval=log_interval, spools=launch_spools(launch)
+    )
+    write_run_config(run_dir, run, config, started)
+    with contextlib.suppress(OSError, StorageError):
+        # Without it the other ranks need the directory as an argument or from the environment.
+        announce_run(launch, run_dir)
+    return run_dir
+
+
+def supervise_aggregator(run_dir: Path, report: Callable[[str], None]) -> Supervisor:
+    """Keeps the aggregator of a run that :func:`open_run` opened alive; not started yet."""
+    lease = aggregator_lease(run_dir)
+
+    def start() -> Helper:
+        settings = read_settings(run_dir)
+        return start_aggregator(
+            run_dir,
+            spools=[Path(spool) for spool in settings.spools],
+            backends=settings.backends,
+            log_interval=settings.log_interval,
+        )
+
+    return Supervisor(start, is_taken=lambda: not is_free(lease), report=report)
