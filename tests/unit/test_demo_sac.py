@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 import torch
 
+from unilab_metrics.demo.adam import Adam
 from unilab_metrics.demo.gradient_sync import GradientSync
 from unilab_metrics.demo.networks import FlatWeights, initial_mlp, mlp, policy, sample
 from unilab_metrics.demo.options import AlgoOptions
@@ -153,14 +154,14 @@ def test_log_probabilities_of_squashed_actions_integrate_to_one() -> None:
 
 def test_gradients_are_views_of_the_flat_buffer() -> None:
     gradients = torch.zeros(4 * 3 + 3)
-    flat = FlatWeights(initial_mlp((4, 3), seeded()), gradients)
+    flat = FlatWeights(initial_mlp((4, 3), seeded()), torch.zeros(15), gradients)
     mlp(torch.ones(2, 4), flat.weights).sum().backward()
 
     assert gradients.tolist() == [2.0] * 15
 
 
 def test_frozen_weights_follow_the_flat_values() -> None:
-    flat = FlatWeights(initial_mlp((4, 3), seeded()), torch.zeros(15))
+    flat = FlatWeights(initial_mlp((4, 3), seeded()), torch.zeros(15), torch.zeros(15))
     frozen = flat.frozen()
     flat.values.fill_(7.0)
 
@@ -181,3 +182,19 @@ def test_one_rank_pays_nothing_for_averaging() -> None:
     sync.average(torch.ones(3))
 
     assert sync.cost() is None
+
+
+def test_adam_steps_as_its_definition_says() -> None:
+    values = torch.tensor([0.5, -2.0])
+    adam, expected = Adam(values, 1e-2), [0.5, -2.0]
+    first, second = [0.0, 0.0], [0.0, 0.0]
+    for step in range(1, 6):
+        gradients = [0.1 * step, -3.0 / step]
+        adam.step(torch.tensor(gradients))
+        for i, gradient in enumerate(gradients):
+            first[i] = 0.9 * first[i] + 0.1 * gradient
+            second[i] = 0.999 * second[i] + 0.001 * gradient**2
+            spread = (second[i] / (1 - 0.999**step)) ** 0.5 + 1e-8
+            expected[i] -= 1e-2 * first[i] / (1 - 0.9**step) / spread
+
+    assert values.tolist() == pytest.approx(expected, rel=1e-5)

@@ -29,11 +29,11 @@ Weights = Sequence[Tensor]
 class FlatWeights:
     """Leaf tensors that are views of ``values``, with gradients that are views of ``gradients``.
 
-    ``gradients`` must not require a gradient and may be a slice of a larger buffer.
+    Both may be slices of larger buffers; ``values`` is filled with the initial weights.
     """
 
-    def __init__(self, initial: Weights, gradients: Tensor) -> None:
-        self.values = torch.cat([tensor.reshape(-1) for tensor in initial])
+    def __init__(self, initial: Weights, values: Tensor, gradients: Tensor) -> None:
+        self.values = values.copy_(torch.cat([tensor.reshape(-1) for tensor in initial]))
         self.gradients = gradients
         self.weights: list[Tensor] = []
         self._shapes = [tensor.shape for tensor in initial]

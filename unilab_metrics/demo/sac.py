@@ -11,6 +11,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from unilab_metrics.demo.adam import Adam
 from unilab_metrics.demo.gradient_sync import GradientSync
 from unilab_metrics.demo.networks import FlatWeights, initial_mlp, policy, q_values, sample
 from unilab_metrics.demo.options import AlgoOptions
@@ -61,17 +62,15 @@ class Sac:
         critic_sizes = (observation_size + action_size, hidden, hidden, 1)
         critic = initial_mlp(critic_sizes, seeded, copies=CRITICS)
         log_temperature = [torch.tensor([options.initial_temperature]).log()]
-        sizes = [sum(w.numel() for w in part) for part in (actor, critic, log_temperature)]
+        initial = (actor, critic, log_temperature)
+        sizes = [sum(weight.numel() for weight in part) for part in initial]
+        values = torch.zeros(sum(sizes))
         self._gradients = torch.zeros(sum(sizes) + 1)
-        slices = self._gradients[:-1].split(sizes)
-        self._actor = FlatWeights(actor, slices[0])
-        self._critic = FlatWeights(critic, slices[1])
-        self._temperature = FlatWeights(log_temperature, slices[2])
-        self._target_values, self._target = self._critic.copy()
-        parts = (self._actor, self._critic, self._temperature)
-        self._optimizer = torch.optim.Adam(
-            [_flat_parameter(part) for part in parts], lr=options.learning_rate, fused=True
+        self._actor, self._critic, self._temperature = map(
+            FlatWeights, initial, values.split(sizes), self._gradients[:-1].split(sizes)
         )
+        self._target_values, self._target = self._critic.copy()
+        self._optimizer = Adam(values, options.learning_rate)
         self._vote = 0.0
         self.stop_voted = False
 
@@ -83,7 +82,7 @@ class Sac:
     @property
     def learning_rate(self) -> float:
         """What the optimiser uses now."""
-        return float(self._optimizer.param_groups[0]["lr"])
+        return self._optimizer.learning_rate
 
     def vote_to_stop(self) -> None:
         """Makes ``stop_voted`` true on all ranks after the next update."""
@@ -117,7 +116,7 @@ class Sac:
         self._gradients[-1] = self._vote
         self._sync.average(self._gradients)
         self.stop_voted = bool(self._gradients[-1] > 0.0)
-        self._optimizer.step()
+        self._optimizer.step(self._gradients[:-1])
         self._target_values.lerp_(self._critic.values, self._options.tau)
         return torch.stack(
             [
@@ -149,9 +148,3 @@ class Sac:
         q = q_values(batch.next_observations, actions, self._target).amin(dim=0)
         value = q - temperature * log_prob
         return batch.rewards + self._options.gamma * (1.0 - batch.terminated) * value
-
-
-def _flat_parameter(part: FlatWeights) -> torch.nn.Parameter:
-    parameter = torch.nn.Parameter(part.values)
-    parameter.grad = part.gradients
-    return parameter
