@@ -23,16 +23,11 @@ PARTS: tuple[type[msgspec.Struct], ...] = (
     control.BackendStatus,
 )
 MESSAGES: tuple[type[msgspec.Struct], ...] = (
-    control.Hello,
-    control.Batch,
-    control.Cursor,
-    control.Reject,
     control.Head,
-    control.Fetch,
-    control.Updates,
-    control.Latest,
-    control.Snapshot,
-    control.BackendProgress,
+    *control.Upward.__args__,
+    *control.Downward.__args__,
+    *control.Request.__args__,
+    *control.Reply.__args__,
 )
 KINDS: dict[int, type[msgspec.Struct]] = {**codec.PAYLOADS, KIND_SEGMENT_HEADER: SegmentHeader}
 
