@@ -20,6 +20,7 @@ from unilab_sidecar.layout import layout
 from unilab_sidecar.picture import Picture
 from unilab_sidecar.series import Series
 from unilab_sidecar.widgets.sheet import Sheet
+from unilab_sidecar.widgets.title_bar import TitleBar
 
 REPAINT_S = 0.5
 LINGER_S = 3.0
@@ -47,12 +48,15 @@ class SidecarApp(App[Failure | None]):
         self._exit_with_run = exit_with_run
         self._series = Series()
         self._picture = Picture()
+        self._title_bar = TitleBar()
         self._sheet = Sheet()
+        self._hint = ""
         self._ended_s: float | None = None
         self._thread = threading.Thread(target=feed.run, name="sidecar-feed", daemon=True)
 
     def compose(self) -> ComposeResult:
-        """One sheet fills the screen."""
+        """The title on the frame, and one sheet that fills the rest."""
+        yield self._title_bar
         yield self._sheet
 
     def on_mount(self) -> None:
@@ -88,13 +92,14 @@ class SidecarApp(App[Failure | None]):
 
     def _paint(self) -> None:
         screen = layout(self._picture, self.size.width)
-        sheet = self._sheet
-        sheet.border_title = Content(screen.title)
-        sheet.border_subtitle = Content(screen.hint)
+        if screen.hint != self._hint:
+            self._hint = screen.hint
+            self._sheet.border_subtitle = Content(screen.hint)
         lost = any(source.state == "lost" for source in self._picture.sources)
-        sheet.set_class(self._picture.ended == "completed", "-ended")
-        sheet.set_class(lost and self._picture.ended is None, "-trouble")
-        sheet.show(screen.lines)
+        self.screen.set_class(self._picture.ended == "completed", "-ended")
+        self.screen.set_class(lost and self._picture.ended is None, "-trouble")
+        self._title_bar.show(screen.title)
+        self._sheet.show(screen.lines)
 
     def _close_with_run(self) -> None:
         if not self._exit_with_run:

@@ -22,7 +22,9 @@ from textual.pilot import Pilot
 from unilab_sidecar.app import SidecarApp
 from unilab_sidecar.batch import Batch, Failure
 from unilab_sidecar.feed import Feed
-from unilab_sidecar.widgets.sheet import Sheet
+from unilab_sidecar.text import Segment
+from unilab_sidecar.widgets.sheet import Sheet, _difference
+from unilab_sidecar.widgets.title_bar import TitleBar
 
 SNAPSHOTS = Path(__file__).parent / "snapshots"
 Steps = Callable[[SidecarApp, Pilot[Any]], Awaitable[None]]
@@ -108,6 +110,37 @@ def test_only_lines_that_changed_are_painted_again(batches: list[Batch]):
         assert sheet.show(list(lines)) == 0
         lines[1] = lines[0]
         assert sheet.show(lines) == 1
+
+    drive(batches, look)
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "cells"),
+    [
+        (["a ", "1", " x"], ["a ", "2", " x"], (2, 3)),
+        (["a ", "1", " x"], ["a ", "22", " x"], (2, 40)),
+        (["a"], [], (0, 40)),
+        ([], ["a"], (0, 40)),
+        (["任务 ", "1"], ["任务 ", "2"], (5, 6)),
+        (["x", "x"], ["x", "x", "x"], (2, 40)),
+    ],
+)
+def test_a_line_is_painted_where_it_differs(
+    before: list[str], after: list[str], cells: tuple[int, int]
+):
+    lines = [tuple(Segment(text) for text in texts) for texts in (before, after)]
+    assert _difference(lines[0], lines[1], 40) == cells
+
+
+def test_a_new_title_does_not_paint_the_sheet_again(batches: list[Batch]):
+    async def look(app: SidecarApp, pilot: Pilot[Any]) -> None:
+        sheet, painted = app.query_one(Sheet), []
+        render = sheet.render_line
+        sheet.render_line = lambda y: (painted.append(y), render(y))[1]  # type: ignore[method-assign]
+        app.query_one(TitleBar).show("another title")
+        await pilot.pause()
+        assert "another title" in screen_text(app).splitlines()[0]
+        assert not painted
 
     drive(batches, look)
 

@@ -156,6 +156,19 @@ def test_it_follows_a_resize(start: Callable[..., Terminal]):
     assert terminal.wait() == 0
 
 
+def test_two_pictures_a_second_cost_a_fraction_of_two_screens(start: Callable[..., Terminal]):
+    terminal = start(str(PROGRAM))
+    terminal.until_shown("Losses and policy")
+    deadline_s = time.monotonic() + 2
+    terminal.until(lambda: time.monotonic() > deadline_s)
+    before = len(terminal.written)
+    deadline_s = time.monotonic() + 3
+    terminal.until(lambda: time.monotonic() > deadline_s)
+    assert 0 < (len(terminal.written) - before) / 3 < 12_000
+    terminal.type("q")
+    assert terminal.wait() == 0
+
+
 def test_it_closes_by_itself_after_the_run_when_launched(start: Callable[..., Terminal]):
     terminal = start(str(PROGRAM), "--end-after", "2", "--exit-with-run")
     terminal.until_shown("run ended: completed")

@@ -11,7 +11,7 @@ from textual.geometry import Region, Size
 from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
-from unilab_sidecar.text import Block, Line, filled
+from unilab_sidecar.text import Block, Line, filled, line_width, width_of
 
 
 class Sheet(ScrollView, can_focus=True):
@@ -43,15 +43,14 @@ class Sheet(ScrollView, can_focus=True):
         old, self._lines = self._lines, lines
         if len(lines) != len(old):
             self.virtual_size = Size(0, len(lines))
-        changed = [
-            index
-            for index in range(max(len(lines), len(old)))
-            if _at(lines, index) != _at(old, index)
-        ]
-        top = self.scroll_offset.y
-        for index in changed:
-            self.refresh(Region(0, index - top, self.size.width, 1))
-        return len(changed)
+        top, changed = self.scroll_offset.y, 0
+        for index in range(max(len(lines), len(old))):
+            before, after = _at(old, index), _at(lines, index)
+            if before != after:
+                changed += 1
+                start, end = _difference(before, after, self.size.width)
+                self.refresh(Region(start, index - top, end - start, 1))
+        return changed
 
     def notify_style_update(self) -> None:
         """A new theme: styles are looked up again when lines are drawn."""
@@ -77,3 +76,21 @@ class Sheet(ScrollView, can_focus=True):
 
 def _at(lines: Block, index: int) -> Line:
     return lines[index] if 0 <= index < len(lines) else ()
+
+
+def _difference(before: Line, after: Line, width: int) -> tuple[int, int]:
+    """First and last cell (exclusive) of what two lines do not share, up to ``width``."""
+    same = 0
+    for one, other in zip(before, after, strict=False):
+        if one != other:
+            break
+        same += 1
+    start = line_width(after[:same])
+    if line_width(before) != line_width(after):
+        return start, width
+    tail = 0
+    for one, other in zip(reversed(before[same:]), reversed(after[same:]), strict=False):
+        if one != other:
+            break
+        tail += width_of(one.text)
+    return start, min(line_width(after) - tail, width)
