@@ -126,7 +126,7 @@ def test_the_layout_of_the_run(tmp_path: Path) -> None:
     assert json.loads((run_dir / "run_config.json").read_text())["run"]["algo"] == "ppo"
 
 
-def test_no_close_call_loses_nothing_and_leaves_no_process(tmp_path: Path, _no_leaks: Path) -> None:
+def test_no_close_call_loses_nothing_and_leaves_no_process(tmp_path: Path) -> None:
     began_s = time.monotonic()
     run(TOY, str(tmp_path), "100")
     assert time.monotonic() - began_s < DRAIN_S
