@@ -93,9 +93,12 @@ class Emitter:
             self._blob("histogram", tag, data, step)
 
     @guarded
-    def image(self, tag: str, png_bytes: bytes, step: Any, mime: str = "image/png") -> None:
+    def image(self, tag: str, png_bytes: Any, step: Any, mime: str = "image/png") -> None:
         """An encoded image, at most 32 MiB."""
-        self._blob("image", tag, bytes(png_bytes), step, mime)
+        if isinstance(png_bytes, bytes):
+            self._blob("image", tag, png_bytes, step, mime)
+        else:
+            self._refuse(losses.BAD_VALUE, str(tag), "an image is given as encoded bytes")
 
     def _blob(
         self, kind: BlobKind, raw_tag: str, data: bytes, raw_step: Any, mime: str = ""

@@ -116,9 +116,10 @@ class PhaseClock:
 
     def add_ns(self, name: str, duration_ns: int, *, strict: bool = False) -> None:
         """A duration that was measured elsewhere; from any thread. It pauses nothing."""
+        span = (name, int(duration_ns))
         if name not in self._totals:
             self.phase(name, strict=strict)
-        self._measured_elsewhere.append((name, int(duration_ns)))
+        self._measured_elsewhere.append(span)
 
     def tick(self) -> None:
         """One vector step of the environments is done."""

@@ -280,4 +280,4 @@ class Publisher(Emitter):
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        self.close(status="completed" if kind is None else "failed")
+        self.close(CLOSE_TIMEOUT_S, "completed" if kind is None else "failed")
