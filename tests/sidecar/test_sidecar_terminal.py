@@ -164,7 +164,8 @@ def test_two_pictures_a_second_cost_a_fraction_of_two_screens(start: Callable[..
     before = len(terminal.written)
     deadline_s = time.monotonic() + 3
     terminal.until(lambda: time.monotonic() > deadline_s)
-    assert 0 < (len(terminal.written) - before) / 3 < 12_000
+    # Here every line changes at every tick. The target is 25 kB/s; whole segments took 19.
+    assert 0 < (len(terminal.written) - before) / 3 < 16_000
     terminal.type("q")
     assert terminal.wait() == 0
 

@@ -10,7 +10,9 @@ from hypothesis import strategies as st
 
 from unilab_sidecar import charts, formatting
 from unilab_sidecar.text import (
+    Line,
     Segment,
+    Style,
     beside,
     clean,
     clip,
@@ -18,6 +20,7 @@ from unilab_sidecar.text import (
     fit,
     left,
     line_width,
+    merged,
     width_of,
 )
 
@@ -56,6 +59,20 @@ def test_lines_are_clipped_and_filled_to_the_cell(texts: list[str], cells: int):
     parts = tuple(Segment(clean(text)) for text in texts)
     assert line_width(clip(parts, cells)) <= cells
     assert line_width(filled(parts, cells)) == cells
+
+
+STYLES = st.sampled_from(["plain", "dim", "value"])
+
+
+@given(st.lists(st.tuples(st.text(" ab中", max_size=4), STYLES), max_size=8))
+def test_merged_lines_look_the_same_in_fewer_segments(parts: list[tuple[str, Style]]):
+    def seen(line: Line) -> list[tuple[str, Style | None]]:
+        return [(c, None if c == " " else part.style) for part in line for c in part.text]
+
+    before = tuple(Segment(text, style) for text, style in parts)
+    after = merged(before)
+    assert seen(after) == seen(before)
+    assert len(after) <= len(before)
 
 
 def test_blocks_of_different_heights_stand_beside_each_other():

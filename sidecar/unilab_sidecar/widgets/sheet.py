@@ -11,7 +11,7 @@ from textual.geometry import Region, Size
 from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
-from unilab_sidecar.text import Block, Line, filled, line_width, width_of
+from unilab_sidecar.text import Block, Line, filled, line_width, merged, width_of
 
 
 class Sheet(ScrollView, can_focus=True):
@@ -62,7 +62,7 @@ class Sheet(ScrollView, can_focus=True):
         width = self.size.width
         shown = _at(self._lines, y + self.scroll_offset.y)
         segments = [
-            RichSegment(part.text, self._style(part.style)) for part in filled(shown, width)
+            RichSegment(part.text, self._style(part.style)) for part in merged(filled(shown, width))
         ]
         return Strip(segments, width)
 
