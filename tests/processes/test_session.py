@@ -83,6 +83,8 @@ def whole(run_dir: Path) -> Verified:
     assert verified.dropped_calls == {}
     until(lambda: held_bytes(spool_root()) == 0)
     until(lambda: not any(path.is_socket() for path in runtime_directory().iterdir()))
+    if verified.history.ended == "completed":
+        until(lambda: list(runtime_directory().iterdir()) == list(spool_root().iterdir()) == [])
     return verified
 
 

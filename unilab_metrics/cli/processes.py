@@ -5,14 +5,13 @@ A user needs them to finish by hand what was cut off.
 
 from __future__ import annotations
 
-import os
 from functools import partial
 from pathlib import Path
 
 import click
 
-from unilab_metrics.config import LAUNCH_VARIABLE
 from unilab_metrics.errors import RunNotFoundError
+from unilab_metrics.outcome import COMPLETED
 
 _RUN_DIR = click.Path(file_okay=False, path_type=Path)
 _AGGREGATE_EPILOG = """\b
@@ -61,9 +60,9 @@ def aggregate(
     """
     from unilab_metrics.aggregate.aggregator import BackendProcess, Options, run_aggregator
     from unilab_metrics.aggregate.process_log import say
-    from unilab_metrics.run.bus_settings import read_settings
+    from unilab_metrics.run.bus_settings import clear_launch, read_settings
     from unilab_metrics.run.processes import start_writer
-    from unilab_metrics.run.summary import write_summary
+    from unilab_metrics.run.summary import read_summary, write_summary
     from unilab_metrics.run.supervision import Supervisor
     from unilab_metrics.storage.lease import is_free
     from unilab_metrics.transport.rendezvous import bus_directory
@@ -83,10 +82,13 @@ def aggregate(
 
     options = Options(
         spool_directories=spools or [Path(spool) for spool in settings.spools],
-        launch=os.environ.get(LAUNCH_VARIABLE, ""),
+        launch=settings.launch,
         backends={name: writer(name) for name in backends or settings.backends},
     )
-    return run_aggregator(run_dir, options, write_summary=write_summary)
+    status = run_aggregator(run_dir, options, write_summary=write_summary)
+    if (read_summary(run_dir) or {}).get("status") == COMPLETED:
+        clear_launch(options.launch, run_dir, options.spool_directories)
+    return status
 
 
 @click.command(epilog=_WRITE_EPILOG)

@@ -6,6 +6,7 @@ The spool directories of earlier attempts stay listed, so that what was cut off 
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -13,6 +14,7 @@ from pathlib import Path
 import msgspec
 
 from unilab_metrics.errors import StorageError
+from unilab_metrics.run.launch_file import forget_run
 from unilab_metrics.storage.filesystem import read_private, spool_candidates, write_atomic
 from unilab_metrics.transport.rendezvous import bus_directory
 
@@ -23,10 +25,11 @@ _VERSION = 1
 
 
 class BusSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """``spools``: directories in which this run's processes of this node may have spools.
+    """``launch``: key of the newest attempt's launch. ``spools``: directories in which this run's processes of this node may have spools.
     ``log_interval``: backends get the iterations that it divides, and the last one."""
 
     version: int = _VERSION
+    launch: str = ""
     backends: tuple[str, ...] = ("tensorboard",)
     log_interval: int = 1
     spools: tuple[str, ...] = ()
@@ -35,9 +38,14 @@ class BusSettings(msgspec.Struct, frozen=True, kw_only=True):
 _decoder = msgspec.json.Decoder(BusSettings)
 
 
-def launch_spools(launch: str) -> list[Path]:
-    """Where processes with this launch key may have put their spools."""
-    return [root / launch for root in spool_candidates()]
+def clear_launch(launch: str, run_dir: Path, spools: Iterable[Path]) -> None:
+    """Take away what only a launch needed whose run is complete: its file, and its spool
+    directories if they are empty. A launch that failed may be restarted and needs both."""
+    if launch:
+        forget_run(launch, run_dir)
+    for directory in spools:
+        with contextlib.suppress(OSError):
+            directory.rmdir()
 
 
 def read_settings(run_dir: Path) -> BusSettings:
@@ -50,12 +58,13 @@ def read_settings(run_dir: Path) -> BusSettings:
 
 
 def write_settings(
-    run_dir: Path, *, backends: Sequence[str], log_interval: int, spools: Iterable[Path]
+    run_dir: Path, *, launch: str, backends: Sequence[str], log_interval: int
 ) -> BusSettings:
     """Put the settings of a new attempt in place, earlier spools kept. Raises ``OSError``."""
-    earlier = read_settings(run_dir).spools
-    listed = dict.fromkeys([*(os.fspath(spool) for spool in spools), *earlier])
+    spools = [os.fspath(root / launch) for root in spool_candidates()]
+    listed = dict.fromkeys([*spools, *read_settings(run_dir).spools])
     settings = BusSettings(
+        launch=launch,
         backends=tuple(backends),
         log_interval=log_interval,
         spools=tuple(listed)[:_MOST_SPOOLS],

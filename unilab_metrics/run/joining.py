@@ -96,7 +96,7 @@ def open_rank(wish: RankWish) -> Publisher:
             run=run,
             config=config,
             launch=launch,
-            backends=wish.backends,
+            backends=_with_tensorboard(wish.backends),
             log_interval=wish.log_interval,
             started=datetime.now(timezone.utc),
         )
@@ -141,6 +141,11 @@ def open_child(wish: ChildWish) -> Publisher:
         expected_learners=place.world_size,
         version=__version__,
     )
+
+
+def _with_tensorboard(backends: tuple[str, ...]) -> tuple[str, ...]:
+    """TensorBoard files are written whatever else is; no backend at all stays none."""
+    return tuple(dict.fromkeys(("tensorboard", *backends))) if backends else ()
 
 
 def _publish_config(publisher: Publisher, config: dict[str, Any]) -> None:

@@ -70,6 +70,17 @@ def announce_run(key: str, run_dir: Path) -> None:
     write_atomic(directory / f"{_PREFIX}{key}.json", msgspec.json.encode(content))
 
 
+def forget_run(key: str, run_dir: Path) -> None:
+    """Remove the file of a launch whose run is complete; another run's file stays."""
+    try:
+        path = runtime_directory() / f"{_PREFIX}{key}.json"
+        found = _read(path)
+        if found is not None and found.run_dir == os.fspath(run_dir):
+            path.unlink(missing_ok=True)
+    except (OSError, StorageError):
+        return
+
+
 def find_run(key: str, *, of_dead_rank_0: bool = False) -> Path | None:
     """The run that rank 0 of this launch opened, ``None`` while it has not.
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from unilab_metrics.errors import StorageError
-from unilab_metrics.run.bus_settings import launch_spools, read_settings, write_settings
+from unilab_metrics.run.bus_settings import read_settings, write_settings
 from unilab_metrics.run.directory import create_run_directory
 from unilab_metrics.run.launch_file import announce_run
 from unilab_metrics.run.processes import Helper, start_aggregator
@@ -44,9 +44,7 @@ def open_run(
         run_dir.mkdir(parents=True, exist_ok=True)
         run_dir = run_dir.resolve()
     private_directory(bus_directory(run_dir))
-    write_settings(
-        run_dir, backends=backends, log_interval=log_interval, spools=launch_spools(launch)
-    )
+    write_settings(run_dir, launch=launch, backends=backends, log_interval=log_interval)
     write_run_config(run_dir, run, config, started)
     with contextlib.suppress(OSError, StorageError):
         # Without it the other ranks need the directory as an argument or from the environment.

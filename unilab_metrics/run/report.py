@@ -24,13 +24,18 @@ def report_lines(run_dir: Path) -> list[str]:
         + f", {bus.get('world_size', 1)} ranks, {len(bus.get('sources', []))} sources",
     ]
     for name in bus.get("backends", {}):
-        lines.append(f"{name.capitalize():<14} {_backend(name, run_dir)}")
+        title, text = _backend(name, run_dir)
+        lines.append(f"{title:<14} {text}")
     return [*lines, f"Dropped        {_dropped(bus)}"]
 
 
-def _backend(name: str, run_dir: Path) -> str:
-    count = _COUNTERS.get(name)
-    return count(run_dir) if count is not None else "written"
+def _backend(name: str, run_dir: Path) -> tuple[str, str]:
+    title, count = _BACKENDS.get(name, (name, _written))
+    return title, count(run_dir)
+
+
+def _written(_: Path) -> str:
+    return "written"
 
 
 def _tensorboard(run_dir: Path) -> str:
@@ -46,7 +51,9 @@ def _tensorboard(run_dir: Path) -> str:
     return f"{len(counts)} tags, {sum(counts.values()):,} points, {span(counts.values())} per tag"
 
 
-_COUNTERS: dict[str, Callable[[Path], str]] = {"tensorboard": _tensorboard}
+_BACKENDS: dict[str, tuple[str, Callable[[Path], str]]] = {
+    "tensorboard": ("TensorBoard", _tensorboard),
+}
 
 
 def _dropped(bus: dict[str, Any]) -> str:
