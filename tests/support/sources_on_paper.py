@@ -76,8 +76,8 @@ class PaperSource:
     def event(self, kind: str, *, t: int = 0, **data: str | float) -> AcceptedBatch:
         return self.batch(EventFrame(kind, "", t * MS, t * MS, data=dict(data)))
 
-    def end(self, status: str = "completed") -> AcceptedBatch:
-        return self.batch(End(status, 0, 0))
+    def end(self, status: str = "completed", *, t: int = 0) -> AcceptedBatch:
+        return self.batch(End(status, t * MS, t * MS))
 
 
 class PaperRun:

@@ -95,6 +95,7 @@ def _take(  # noqa: PLR0912 - one case per record kind
             source.drops = dict(frame.counts)
         case End():
             source.ended = frame.status
+            source.ended_mono_ns = frame.mono_ns
             source.drops = dict(frame.drops) or source.drops
         case SpanFrame():
             pass

@@ -163,11 +163,15 @@ def _collector_suppliers(state: AggregatorState, shares: list[RankShare]) -> lis
     stamps = {share.rank: share for share in shares}
     suppliers: list[Supplier] = []
     for source in state.data.sources:
-        if source.is_learner or source.status != "live":
+        if source.is_learner or source.attempt != state.data.attempt:
             continue
         reports = source.reports
+        interval_end = _interval_end(state, source, stamps)
+        taken = reports.take(interval_end)
+        if not taken and not _lived_through(source, interval_end):
+            continue
         vector = reduce_over_time(
-            reports.take(_interval_end(state, source, stamps)),
+            taken,
             reports.held,
             state.key_sets.tags,
             lambda tag: state.columns.spec(tag).over_time,
@@ -176,6 +180,19 @@ def _collector_suppliers(state: AggregatorState, shares: list[RankShare]) -> lis
             columns = state.columns.columns(vector.tags)
             suppliers.append(Supplier(source.rank, columns, vector.totals, vector.weights))
     return suppliers
+
+
+def _lived_through(source: SourceState, interval_end: int | None) -> bool:
+    """Whether a source without a report in the interval still stands by its earlier ones.
+
+    That a source is gone is found at some time after it; only stamps tell since when.
+    """
+    if source.status == "live" and source.ended is None:
+        return True
+    if source.reports.pending:
+        return True
+    ended = source.ended_mono_ns
+    return ended is not None and interval_end is not None and ended >= interval_end
 
 
 def _interval_end(

@@ -21,7 +21,7 @@ class SourceState(msgspec.Struct, array_like=True):
     """One incarnation. ``cursor``: the last sequence that is in the wal.
 
     ``layouts`` maps the source's layout numbers to interned key sets. ``ended``: the status
-    of its End record, once that is in the wal. ``attempt``: the newest one it takes part in.
+    of its End record, once that is in the wal, and ``ended_mono_ns`` that record's stamp. ``attempt``: the newest one it takes part in.
     ``env_steps``: a learner's counter as of its last sealed iteration.
     ``training_mono_ns``: end of its warm-up, on its own clock.
     """
@@ -45,6 +45,7 @@ class SourceState(msgspec.Struct, array_like=True):
     layout_parts: dict[int, list[tuple[str, ...]]] = {}
     tag_names: list[str] = []
     reports: Reports = msgspec.field(default_factory=Reports)
+    ended_mono_ns: int | None = None
 
     @property
     def rank(self) -> int:
