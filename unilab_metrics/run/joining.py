@@ -110,8 +110,8 @@ def open_rank(wish: RankWish) -> Publisher:
     reports = _Reports()
     supervisor = None
     if place.rank == 0 and run_dir is not None:
+        # The shipper starts it, once our spool is there for it to see.
         supervisor = supervise_aggregator(run_dir, reports)
-        supervisor()
     publisher = open_publisher(
         SourceKey(place.rank, wish.role, wish.instance),
         run,
