@@ -1,0 +1,121 @@
+"""``attach`` and ``ls`` on a run that is going on."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+TRAINING = """
+import sys, time
+import unilab_metrics as um
+publisher = um.init(algorithm="sac", task="Toy", sim_backend="numpy", log_root=sys.argv[1])
+for iteration in range(1, 2000):
+    publisher.log({"Loss/actor": 1.0}, iteration=iteration, env_steps=32 * iteration)
+    if sys.stdin.readline() == "":
+        break
+publisher.close()
+"""
+
+
+class Training:
+    """A run in our hands: one iteration per call."""
+
+    def __init__(self, logs: Path) -> None:
+        self.process = subprocess.Popen(
+            [sys.executable, "-c", TRAINING, str(logs)], stdin=subprocess.PIPE, text=True
+        )
+        deadline_s = time.monotonic() + 10
+        while not list(logs.glob("*/*/*/bus/bus.json")):
+            assert time.monotonic() < deadline_s
+            time.sleep(0.02)
+        (self.run_dir,) = logs.glob("*/*/*")
+
+    def iterate(self) -> None:
+        assert self.process.stdin is not None
+        self.process.stdin.write("\n")
+        self.process.stdin.flush()
+
+    def end(self) -> None:
+        if self.process.stdin is not None and not self.process.stdin.closed:
+            self.process.stdin.close()
+        self.process.wait(timeout=20)
+
+
+@pytest.fixture
+def training(tmp_path: Path) -> Iterator[Training]:
+    made = Training(tmp_path)
+    yield made
+    made.end()
+
+
+def command(*arguments: str) -> list[str]:
+    return [sys.executable, "-m", "unilab_metrics", *arguments]
+
+
+def test_attach_follows_the_newest_live_run_to_its_end(training: Training) -> None:
+    with subprocess.Popen(command("attach", "--plain"), stdout=subprocess.PIPE, text=True) as view:
+        assert view.stdout is not None
+        lines: list[str] = []
+        for line in view.stdout:
+            lines.append(line)
+            if line.startswith("iter "):
+                training.end()
+            elif training.process.poll() is None:
+                training.iterate()
+        assert view.wait(timeout=20) == 0
+    assert any(line.startswith("iter ") for line in lines)
+    assert lines[-1] == "run ended: completed\n"
+    assert "\x1b" not in "".join(lines)
+
+
+def test_ending_an_attached_sidecar_leaves_the_training_alone(training: Training) -> None:
+    with subprocess.Popen(
+        command("attach", str(training.run_dir), "--plain"), stdout=subprocess.PIPE, text=True
+    ) as view:
+        assert view.stdout is not None
+        view.stdout.readline()
+        view.send_signal(signal.SIGINT)
+        view.wait(timeout=20)
+    training.iterate()
+    assert training.process.poll() is None
+
+
+def test_ls_shows_the_run_while_it_lives_and_its_status_afterwards(
+    training: Training, tmp_path: Path
+) -> None:
+    def listed() -> list[str]:
+        done = subprocess.run(
+            command("ls", "--logs", str(tmp_path)),
+            capture_output=True,
+            text=True,
+            timeout=20,
+            check=True,
+        )
+        return done.stdout.split()
+
+    found = listed()
+    assert (found[0], found[-1]) == ("live", str(training.run_dir))
+    training.end()
+    deadline_s = time.monotonic() + 10
+    while listed()[0] == "live":
+        assert time.monotonic() < deadline_s
+    found = listed()
+    assert (found[0], found[-1]) == ("done", str(training.run_dir))
+
+
+def test_a_second_aggregator_is_refused(training: Training) -> None:
+    done = subprocess.run(
+        command("aggregate", str(training.run_dir)),
+        capture_output=True,
+        text=True,
+        timeout=20,
+        check=False,
+    )
+    assert done.returncode == 5
+    assert "is held by pid" in done.stderr
