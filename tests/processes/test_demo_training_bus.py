@@ -222,6 +222,9 @@ def expect_complete(demo: Demo, iterations: int) -> None:
     assert len({source["pid"] for source in sources}) == 4
     assert summary["bus"]["lost_frames"] == 0
     assert summary["bus"]["dropped_calls"] == {}
+    assert summary["final_env_steps_per_sec"] > 0.0
+    assert summary["final_inference_ms"] > 0.0
+    assert Path(summary["last_checkpoint"]).is_file()
     assert list(demo.run_dir.glob("events.out.tfevents.*"))
 
 
@@ -232,6 +235,18 @@ def test_the_demo_leaves_every_iteration_and_only_its_own_tags(start: Start) -> 
     assert "\x1b" not in demo.output
     expect_complete(demo, 40)
     demo.until(lambda: not demo.processes(), GONE_S)
+
+
+def test_one_rank_has_as_many_points_and_no_tag_of_a_gradient_sync(start: Start) -> None:
+    demo = start("--ranks", "1", "--iterations", "20")
+
+    assert demo.wait() == 0, demo.output
+    updates = demo.updates()
+    assert [update.iteration for update, _ in updates] == list(range(1, 21))
+    foreign = {tag for tag in EACH_ITERATION if "dp_gradient_sync" in tag}
+    for _, values in updates:
+        assert set(values) >= EACH_ITERATION - foreign
+        assert not set(values) & foreign
 
 
 def test_the_demo_runs_the_same_under_torchrun(start: Start) -> None:

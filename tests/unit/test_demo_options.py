@@ -49,7 +49,7 @@ def test_iterations_are_an_option_too() -> None:
         ("algo.batch_size=0", "algo.batch_size", ">= 1"),
         ("algo.batch_size=2.5", "algo.batch_size", "'2.5'"),
         ("algo.seed=null", "algo.seed", "null"),
-        ("training.logger=paper", "training.logger", "'paper'"),
+        ("training.logger=paper", "training.logger", "tensorboard (got 'paper')"),
         ("training.replay_ingress_depth=17", "training.replay_ingress_depth", "<= 16"),
         ("training.collector_metrics_interval=10001", "training.collector_metrics_interval", "10000"),
         ("algo.gamma=1.0", "algo.gamma", "< 1.0"),

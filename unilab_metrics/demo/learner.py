@@ -7,7 +7,6 @@
 from __future__ import annotations
 
 import time
-from collections import deque
 from typing import Any
 
 import torch
@@ -15,10 +14,12 @@ import torch
 from unilab_metrics.demo.checkpoint import Checkpoints
 from unilab_metrics.demo.collector_process import CollectorProcess
 from unilab_metrics.demo.environment import ACTION_SIZE
+from unilab_metrics.demo.figures import Throughput
 from unilab_metrics.demo.gradient_sync import GradientSync
 from unilab_metrics.demo.metrics import Metrics
 from unilab_metrics.demo.options import DemoOptions
 from unilab_metrics.demo.policy_server import (
+    InferenceCost,
     Policy,
     PolicyServer,
     Timing,
@@ -35,8 +36,6 @@ WAIT_SLICE_S = 0.5
 """Longest wait between two looks at the clock."""
 STALE_AFTER_S = 120.0
 """A live collector that has not moved for so long is an error."""
-TAIL_ITERATIONS = 100
-"""Window of the throughput that the summary reports."""
 
 
 class StaleTickError(RuntimeError):
@@ -69,7 +68,8 @@ class Learner:
         self._stop = stop
         self._server = PolicyServer(collector.queue, seed)
         self._generator = torch.Generator().manual_seed(seed + 1)
-        self._tail: deque[tuple[float, int]] = deque(maxlen=TAIL_ITERATIONS + 1)
+        self.throughput = Throughput()
+        """Of the iterations so far."""
         self.iteration = 0
         """Completed iterations."""
 
@@ -92,19 +92,19 @@ class Learner:
     def run(self) -> None:
         """Iterations 1 to ``algo.max_iterations``, or until the ranks have voted to stop."""
         self._replay.prefetch()
-        self._metrics.start_training(self._collector.ingress.env_steps())
+        env_steps = self._collector.ingress.env_steps()
+        self._metrics.start_training(env_steps)
+        self.throughput.start(env_steps)
         while self.iteration < self._options.algo.max_iterations and not self._sac.stop_voted:
             self._iterate(self.iteration + 1)
             self.iteration += 1
             if self._checkpoints is not None:
                 self._checkpoints.after(self.iteration, self._sac)
 
-    def tail_steps_per_s(self) -> float | None:
-        """Environment steps per second of this rank over the last iterations."""
-        if len(self._tail) < 2:
-            return None
-        (began_s, began_steps), (ended_s, ended_steps) = self._tail[0], self._tail[-1]
-        return (ended_steps - began_steps) / (ended_s - began_s)
+    @property
+    def last_inference(self) -> InferenceCost:
+        """Of the last tick that this rank has served."""
+        return self._server.last
 
     def _iterate(self, iteration: int) -> None:
         metrics, options = self._metrics, self._options
@@ -135,7 +135,7 @@ class Learner:
         wall_s = time.perf_counter() - began
         values["Terminal/replay_rows_per_s"] = len(rows) / wall_s
         env_steps = self._collector.ingress.env_steps()
-        self._tail.append((time.perf_counter(), env_steps))
+        self.throughput.add(env_steps, len(rows), wall_s)
         metrics.log(values, iteration=iteration, env_steps=env_steps)
 
     def _serve_tick(self, policy: Policy, timing: Timing) -> None:

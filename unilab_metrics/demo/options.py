@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, get_args
 
 import msgspec
 from msgspec import Meta
@@ -13,6 +13,7 @@ from unilab_metrics.errors import ExitCode, UnilabMetricsError
 
 Positive = Annotated[int, Meta(ge=1)]
 Slots = Annotated[int, Meta(ge=1, le=16)]
+Logger = Literal["tensorboard"]
 Rate = Annotated[float, Meta(gt=0.0, le=1.0)]
 
 
@@ -25,7 +26,7 @@ class TrainingOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     instead of a new one below ``log_root``.
     """
 
-    logger: Literal["tensorboard"] = "tensorboard"
+    logger: Logger = "tensorboard"
     log_interval: Positive = 1
     log_root: str = "logs"
     log_dir: str | None = None
@@ -136,6 +137,8 @@ def _section(kind: type[Any], section: str, values: Mapping[str, str]) -> Any:
             msgspec.convert({name: chosen[name]}, kind, strict=False)
         except msgspec.ValidationError as error:
             reason = str(error).partition(" - at ")[0]
+            if name == "logger":
+                reason = f"Expected one of {', '.join(get_args(Logger))}"
             raise OptionError(key, f"{reason} (got {value!r})") from None
     return msgspec.convert(chosen, kind, strict=False)
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from contextlib import AbstractContextManager, nullcontext
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import torch
 from torch import Tensor
@@ -60,6 +60,15 @@ class UniformPolicy:
         return torch.rand(shape, generator=generator) * 2.0 - 1.0
 
 
+class InferenceCost(NamedTuple):
+    """Where the last tick's inference went, in nanoseconds."""
+
+    total_ns: int = 0
+    h2d_ns: int = 0
+    forward_ns: int = 0
+    d2h_ns: int = 0
+
+
 class PolicyServer:
     """Answers one tick at a time, between two updates. Owned by the learner's main thread."""
 
@@ -73,6 +82,8 @@ class PolicyServer:
         self._observations = torch.empty_like(self._host_observations[0])
         self.policy_version = 0
         """Complete updates so far; every tick is answered by one version."""
+        self.last = InferenceCost()
+        """Of the last tick."""
 
     def wait(self, timeout_s: float) -> int | None:
         """The tick that waits for its actions, ``None`` after ``timeout_s``.
@@ -91,8 +102,10 @@ class PolicyServer:
             actions = policy.act(self._observations, self._generator)
             acted = time.perf_counter_ns()
             self._host_actions[slot].copy_(actions)
-            timing.add_phase_ns("inference_h2d", copied - began)
-            timing.add_phase_ns("inference_forward", acted - copied)
-            timing.add_phase_ns("inference_d2h", time.perf_counter_ns() - acted)
+            ended = time.perf_counter_ns()
+            self.last = InferenceCost(ended - began, copied - began, acted - copied, ended - acted)
+            timing.add_phase_ns("inference_h2d", self.last.h2d_ns)
+            timing.add_phase_ns("inference_forward", self.last.forward_ns)
+            timing.add_phase_ns("inference_d2h", self.last.d2h_ns)
         with timing.phase("collector_release"):
             self._queue.respond(tick, self.policy_version)

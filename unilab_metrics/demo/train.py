@@ -13,7 +13,7 @@ from unilab_metrics.demo.checkpoint import Checkpoints
 from unilab_metrics.demo.collector_process import CollectorDiedError, CollectorProcess
 from unilab_metrics.demo.environment import ACTION_SIZE, OBSERVATION_SIZE
 from unilab_metrics.demo.gradient_sync import GradientSync
-from unilab_metrics.demo.learner import TAIL_ITERATIONS, Learner
+from unilab_metrics.demo.learner import Learner
 from unilab_metrics.demo.metrics import (
     Metrics,
     OpenCollector,
@@ -147,18 +147,19 @@ def _summarise(
     checkpoints: Checkpoints | None,
     wall_s: float,
 ) -> None:
-    tail = learner.tail_steps_per_s()
-    env_steps, steps_per_s = group.sum(collector.ingress.env_steps(), tail or 0.0)
+    figures = learner.throughput.summary(
+        group,
+        total_env_steps=collector.ingress.env_steps(),
+        inference=learner.last_inference,
+    )
     if group.rank != 0:
         return
     last = None if checkpoints is None else checkpoints.last
     metrics.set_summary(
         completed_iterations=learner.iteration,
-        total_env_steps=int(env_steps),
         training_wall_time_sec=wall_s,
-        tail_env_steps_per_sec=None if tail is None else steps_per_s,
-        tail_window_iterations=TAIL_ITERATIONS,
         last_checkpoint=None if last is None else str(last),
+        **figures,
     )
 
 
