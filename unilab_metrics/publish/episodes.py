@@ -41,6 +41,8 @@ class EpisodeStatistics:
         self._finished = 0
         self._timeouts = 0
         self._timeout_rate: float | None = None
+        self.known = False
+        """Whether any episode has finished: before that there is nothing to report."""
         self.total_finished = 0
         """Episodes that ended since the process started."""
 
@@ -81,6 +83,7 @@ class EpisodeStatistics:
             self._running_lengths[ended] = 0
             self._finished += ended.size
             self.total_finished += int(ended.size)
+            self.known = True
             if timeout is not None:
                 self._timeouts += int(timeout[ended].sum())
 
@@ -91,6 +94,7 @@ class EpisodeStatistics:
         self._finished += 1
         self._timeouts += bool(timeout)
         self.total_finished += 1
+        self.known = True
 
     def collect(self) -> dict[str, float]:
         """The three tags of a report, and a new start for the timeout rate."""

@@ -109,7 +109,16 @@ class FrameWriter:
             packed = part.pack(*values.values())
         except OverflowError:
             packed = part.pack(*map(to_float, values.values()))
-        return self._append(part, packed, b"", head)
+        iteration, steps, more, reduced = head
+        layout = part.layout
+        if layout < 0 or iteration is None:
+            return self._append(part, packed, b"", head)
+        return self._spool.append(
+            RecordKind.ITERATION,
+            lambda mono, unix: encode_payload(
+                IterationFrame(layout, iteration, steps, mono, unix, packed, b"", more, reduced)
+            ),
+        )
 
     def _write_converted(
         self,

@@ -77,16 +77,16 @@ class IterationClock:
         """The rank's own cumulative counter."""
         self._env_steps = env_steps
 
-    def collect(self, now_ns: int) -> dict[str, float]:
+    def collect(self, now_ns: int) -> dict[str, float] | None:
         """Wall and throughput of the iteration that completes at ``now_ns``.
 
-        Empty unless its start was measured; no throughput without two counters of environment
-        steps or with a wall of zero.
+        ``None`` unless its start was measured; no throughput without two counters of
+        environment steps or with a wall of zero.
         """
         steps, baseline = self._env_steps, self._baseline_steps
         self._baseline_steps = steps
         if self._started_ns is None:
-            return {}
+            return None
         wall_s = (now_ns - self._started_ns) / 1e9
         self._started_ns = None
         values = {ITERATION_TIME: wall_s}

@@ -91,16 +91,13 @@ class PhaseClock:
         self._stack: list[_Running] = []
         self._measured_elsewhere: deque[tuple[str, int]] = deque()
         self._ticks = 0
+        self.used = False
+        """Whether any phase was ever asked for."""
         self._profile = (
             [spec for spec in learner_phases(algorithm) if spec.exclusive]
             if role == LEARNER
             else []
         )
-
-    @property
-    def used(self) -> bool:
-        """Whether any phase was ever asked for."""
-        return bool(self._totals)
 
     def phase(self, name: str, *, strict: bool = False) -> Phase:
         """The phase called ``name``, to be used in a ``with``.
@@ -143,7 +140,7 @@ class PhaseClock:
         exclusive phase of its profile that did not happen is 0.0, so that means over ranks
         still add up to the wall.
         """
-        if not self._totals:
+        if not self.used:
             self._ticks = 0
             return {}
         self._take_measured_elsewhere()
@@ -196,6 +193,7 @@ class PhaseClock:
         total = self._totals.get(name)
         if total is None:
             total = self._totals[name] = _Total(spec)
+            self.used = True
         return total
 
     def _value(self, total: _Total) -> float:

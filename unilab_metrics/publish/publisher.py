@@ -21,7 +21,7 @@ from unilab_metrics.publish.gauges import INFERENCE_GAUGES, InferenceGauges
 from unilab_metrics.publish.guard import guarded
 from unilab_metrics.publish.iterations import IterationClock
 from unilab_metrics.publish.phases import Phase, PhaseClock
-from unilab_metrics.publish.scalars import to_float, to_step
+from unilab_metrics.publish.scalars import MAX_STEP, to_float, to_step
 from unilab_metrics.publish.shipper import Shipper
 from unilab_metrics.publish.spool import Spool
 from unilab_metrics.publish.strict import ArgumentError, StrictModeError
@@ -135,11 +135,13 @@ class Publisher(Emitter):
         already_reduced: bool,
     ) -> None:
         iterations = self._iterations
-        if number is not None:
+        if number is not None and not (type(number) is int and 0 <= number <= MAX_STEP):
             number = self._counter(number, "iteration")
             if number is None:
                 return
-        steps = None if env_steps is None else self._counter(env_steps, "env_steps")
+        steps = env_steps
+        if steps is not None and not (type(steps) is int and 0 <= steps <= MAX_STEP):
+            steps = self._counter(steps, "env_steps")
         iteration, completes = iterations.place(number, more)
         values, tags, parts = self._frames.admit(values)
         if self._strict:
@@ -148,16 +150,14 @@ class Publisher(Emitter):
             iterations.count_env_steps(steps)
         if completes:
             now = monotonic_ns()
-            own = {
-                **self._phases.collect(now),
-                **self.episodes.collect(),
-                **iterations.collect(now),
-            }
-            if own and already_reduced:
-                self._frames.write(own, tuple(own), None, Head(iteration, steps, more=True))
-            elif own:
-                values = {**own, **values}
-                tags, parts = tuple(values), None
+            timing = iterations.collect(now)
+            if timing or self._phases.used or self.episodes.known:
+                own = {**self._phases.collect(now), **self.episodes.collect(), **(timing or {})}
+                if already_reduced:
+                    self._frames.write(own, tuple(own), None, Head(iteration, steps, more=True))
+                else:
+                    values = {**own, **values}
+                    tags, parts = tuple(values), None
         head = Head(iteration, steps, more, already_reduced)
         if self._frames.write(values, tags, parts, head):
             iterations.placed(iteration, completes, number is not None)

@@ -48,7 +48,7 @@ FAST_TYPES: frozenset[type] = frozenset(
 
 _REAL_KINDS = "biuf"
 _INT64_MIN = -(2**63)
-_INT64_MAX = 2**63 - 1
+MAX_STEP = 2**63 - 1
 
 
 @dataclass(frozen=True)
@@ -183,7 +183,7 @@ def to_step(value: Any) -> int | None:
     """An integral number of any type (3, 3.0, ``np.int64(3)``, ``torch.tensor(3)``) within
     int64; ``None`` for everything else: fractions, NaN, strings, bool. Never raises."""
     if type(value) is int:
-        return value if _INT64_MIN <= value <= _INT64_MAX else None
+        return value if _INT64_MIN <= value <= MAX_STEP else None
     try:
         return _integral(value)
     except Exception:  # noqa: BLE001 - a value's own code may raise anything
@@ -216,4 +216,4 @@ def _integral(value: Any) -> int | None:
         step = int(value.numerator)
     else:
         return None
-    return step if _INT64_MIN <= step <= _INT64_MAX else None
+    return step if _INT64_MIN <= step <= MAX_STEP else None

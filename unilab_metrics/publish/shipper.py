@@ -84,7 +84,7 @@ class Shipper:
 
     def start(self) -> None:
         """Begin; once."""
-        self._spool.wake_with(self._wakeup.wake)
+        self._spool.wake_with(self._wakeup)
         self._thread.start()
 
     @property
@@ -108,11 +108,11 @@ class Shipper:
         True if everything is durable (and in every backend, where that is waited for).
         """
         self._closing = True
-        self._wakeup.wake_anyway()
+        self._wakeup.wake()
         self._thread.join(max(timeout_s, 0.0))
         if self._thread.is_alive():
             self._stop = True
-            self._wakeup.wake_anyway()
+            self._wakeup.wake()
             self._thread.join(0.5)
         self._spool.wake_with(None)
         if not self._thread.is_alive():

@@ -11,6 +11,7 @@ Any thread may append, also from a signal handler; one thread reads (the shipper
 
 from __future__ import annotations
 
+import errno
 import os
 import threading
 import warnings
@@ -20,10 +21,10 @@ from pathlib import Path
 from threading import get_ident
 from time import monotonic_ns, time_ns
 
-from unilab_metrics.errors import StorageError, StorageFullError
 from unilab_metrics.publish import forking, losses
 from unilab_metrics.publish.losses import Losses
 from unilab_metrics.publish.spool_segment import SpoolSegment
+from unilab_metrics.publish.wakeup import Wakeup
 from unilab_metrics.storage.filesystem import private_directory
 from unilab_metrics.storage.lease import Lease
 from unilab_metrics.storage.records import encode_record
@@ -42,6 +43,7 @@ SEGMENT_BYTES = 8 * 1024 * 1024
 QUOTA_BYTES = 256 * 1024 * 1024
 _MOST_ANNOUNCED_BYTES = 256 * 1024
 """Copies of announcements that a repaired batch may carry and still be one message."""
+_FULL = frozenset({errno.ENOSPC, errno.EFBIG, errno.EDQUOT})
 _FORKED_TEXT = (
     "this process was forked from one that publishes metrics; nothing is logged here until it "
     "calls connect()"
@@ -75,7 +77,7 @@ class Spool:
         """Threads that are between taking a stamp and counting its record."""
         self.losses = counted
         """What was not appended, by reason."""
-        self._wake: Callable[[], None] | None = None
+        self._sleeper: Wakeup | None = None
         self._lock = threading.Lock()
         self._held_for_fork = False
         self._waiting: deque[tuple[int, PayloadAt, bool]] = deque()
@@ -98,9 +100,9 @@ class Spool:
         self._segments = [self._segment]
         forking.watch(self)
 
-    def wake_with(self, wake: Callable[[], None] | None) -> None:
-        """``wake`` is called after each append; it must neither wait nor raise."""
-        self._wake = wake
+    def wake_with(self, sleeper: Wakeup | None) -> None:
+        """Who waits for appends."""
+        self._sleeper = sleeper
 
     def append(self, kind: int, payload_at: PayloadAt, *, announcement: bool = False) -> bool:
         """Take the next sequence and write the record with one ``os.write``.
@@ -129,8 +131,9 @@ class Spool:
         # A handler may have come between the last look at the queue and the line above.
         while self._waiting and me not in inside:
             self._append_waiting(me)
-        if self._wake is not None:
-            self._wake()
+        sleeper = self._sleeper
+        if sleeper is not None and sleeper.armed:
+            sleeper.wake()
         return accepted
 
     def _append_waiting(self, me: int) -> None:
@@ -161,12 +164,10 @@ class Spool:
             segment.append(record, mono_ns)
             self.last += 1
             self._writing = False
-        except StorageFullError:
-            self.losses.count(losses.SPOOL_FULL)
-            return False
-        except (OSError, StorageError) as error:
-            self.losses.errors.append(f"spool: {error}")
-            self.losses.count(losses.SPOOL_ERROR)
+        except OSError as error:
+            self.losses.note(error)
+            full = error.errno in _FULL
+            self.losses.count(losses.SPOOL_FULL if full else losses.SPOOL_ERROR)
             return False
         except ValueError:
             self.losses.count(losses.OVERSIZE)
@@ -185,7 +186,7 @@ class Spool:
         full = self._segment
         try:
             segment = self._new_segment()
-        except (OSError, StorageError):
+        except OSError:
             # No file can be made here; the one that is open may still have room.
             self._rotate_at = full.size_bytes + self._segment_bytes // 8
             return full
@@ -267,7 +268,7 @@ class Spool:
                 try:
                     self.directory.rmdir()
                 except OSError as error:
-                    self.losses.errors.append(f"spool: {error}")
+                    self.losses.note(error)
 
     def refuse(self) -> None:
         """Count a call to an inactive spool; the first one in a forked child warns."""
@@ -298,7 +299,7 @@ class Spool:
         self._waiting.clear()
         self.inactive = losses.FORKED
         self._warning = _FORKED_TEXT
-        self._wake = None
+        self._sleeper = None
         self.losses.after_fork_in_child()
         for segment in self._segments:
             segment.close()

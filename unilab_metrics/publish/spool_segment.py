@@ -9,10 +9,7 @@ from bisect import bisect_right
 from contextlib import suppress
 from pathlib import Path
 
-from unilab_metrics.errors import StorageFullError
 from unilab_metrics.storage.segments import read_at
-
-_FULL = frozenset({errno.ENOSPC, errno.EFBIG, errno.EDQUOT})
 
 
 class SpoolSegment:
@@ -23,7 +20,7 @@ class SpoolSegment:
     """
 
     def __init__(self, path: Path, first: int, preamble: bytes) -> None:
-        """A new file, mode 0600. Raises ``OSError`` and ``StorageFullError``, leaving none."""
+        """A new file, mode 0600. Raises ``OSError``, and then leaves none."""
         flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
         self.path = path
         self.first = first
@@ -34,7 +31,8 @@ class SpoolSegment:
         self._preamble_bytes = 0
         self._fd = os.open(path, flags, 0o600)
         try:
-            self._write(preamble)
+            if os.write(self._fd, preamble) != len(preamble):
+                raise OSError(errno.ENOSPC, "short write")
         except BaseException:
             self.delete()
             raise
@@ -46,26 +44,17 @@ class SpoolSegment:
         return self.first + len(self.ends) - 1
 
     def append(self, record: bytes, mono_ns: int) -> None:
-        """Write one record and count it, or raise ``StorageFullError`` or ``OSError``.
+        """Write one record and count it, or raise ``OSError``.
 
         What an exception left in the file is not counted: see :meth:`discard_uncounted`.
         """
-        end = self.size_bytes + len(record)
-        self._write(record)
-        self.stamps.append(mono_ns)
-        self.ends.append(end)
-        self.size_bytes = end
-
-    def _write(self, data: bytes) -> None:
-        try:
-            written = os.write(self._fd, data)
-        except OSError as error:
-            if error.errno in _FULL:
-                raise StorageFullError(self.path, len(data), error.errno or 0) from error
-            raise
-        if written != len(data):
+        size = len(record)
+        if os.write(self._fd, record) != size:
             self.discard_uncounted()
-            raise StorageFullError(self.path, len(data))
+            raise OSError(errno.ENOSPC, "short write")
+        self.stamps.append(mono_ns)
+        self.size_bytes += size
+        self.ends.append(self.size_bytes)
 
     def discard_uncounted(self) -> None:
         """Cut what an interrupted append left behind. Raises ``OSError``."""

@@ -13,15 +13,10 @@ class Wakeup:
         os.set_blocking(self._reading, False)
         os.set_blocking(self._writing, False)
         self.armed = False
-        """Set by the sleeper before its last look at what there is to do."""
+        """Whether an append is worth waking for; set by the sleeper before its last look."""
 
     def wake(self) -> None:
-        """Called after each append."""
-        if self.armed:
-            self.wake_anyway()
-
-    def wake_anyway(self) -> None:
-        """Wake the sleeper even from a sleep that appends must not end."""
+        """Wake the sleeper; after an append only if it is ``armed``."""
         self.armed = False
         try:
             os.write(self._writing, b"\0")
