@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 import pytest
-from sources_on_paper import PaperRun, PaperSource
+from sources_on_paper import MS, PaperRun, PaperSource
 
 from unilab_metrics.aggregate.entries import OpenAttempt, decode_entry, encode_entry
 from unilab_metrics.aggregate.state import AggregatorState, Publication
@@ -148,12 +148,12 @@ def test_report_belongs_to_the_interval_that_holds_its_stamp_whatever_arrives_fi
     assert [values["reward/x"] for _, values in paper.updates()] == [1.0, 4.0]
 
 
-def test_iteration_waits_for_its_collectors_watermark_but_not_long() -> None:
+def test_iteration_waits_for_its_collectors_watermark() -> None:
     paper = PaperRun()
     learner = paper.join(0)
     collector = paper.join(0, "collector")
     paper.fold(learner.iteration(1, {"a": 0.0}, t=10))
-    paper.settle(50)
+    paper.settle(500)
     assert paper.updates() == []
     paper.fold(collector.watermark(9))
     paper.settle(10)
@@ -161,11 +161,49 @@ def test_iteration_waits_for_its_collectors_watermark_but_not_long() -> None:
     paper.fold(collector.watermark(10))
     paper.settle()
     assert len(paper.updates()) == 1
-    paper.fold(learner.iteration(2, {"a": 0.0}, t=20))
+
+
+def test_collector_that_is_silent_holds_up_no_iteration() -> None:
+    paper = PaperRun()
+    learner = paper.join(0)
+    paper.join(0, "collector")
+    for k in range(1, 4):
+        paper.fold(learner.iteration(k, {"a": 0.0}, t=10 * k))
     paper.settle()
-    assert len(paper.updates()) == 1
-    paper.settle(101)
-    assert len(paper.updates()) == 2
+    assert paper.updates() == []
+    paper.settle(1001)
+    assert len(paper.updates()) == 3
+
+
+def test_own_pause_is_not_taken_for_a_collectors_silence() -> None:
+    paper = PaperRun()
+    learner = paper.join(0)
+    collector = paper.join(0, "collector")
+    paper.fold(learner.iteration(1, {"a": 0.0}, t=10))
+    paper.settle()
+    paper.now += 3_000 * MS
+    paper.state.resumed(paper.now)
+    paper.settle()
+    assert paper.updates() == []
+    paper.fold(collector.report({"reward/x": 1.0}, t=5), collector.watermark(10))
+    paper.settle()
+    assert paper.last()["reward/x"] == 1.0
+
+
+def test_collector_that_speaks_and_never_catches_up_is_waited_for_only_once() -> None:
+    paper = PaperRun()
+    learner = paper.join(0)
+    collector = paper.join(0, "collector")
+    for k in range(1, 4):
+        paper.fold(learner.iteration(k, {"a": 0.0}, t=10 * k))
+    for _ in range(21):
+        paper.state.heard(collector.index, paper.now)
+        paper.settle(100)
+    assert len(paper.updates()) == 3
+    paper.fold(collector.watermark(35), learner.iteration(4, {"a": 0.0}, t=40))
+    paper.state.heard(collector.index, paper.now)
+    paper.settle()
+    assert len(paper.updates()) == 4
 
 
 def test_states_hold_until_the_next_report_and_flows_do_not() -> None:
@@ -383,7 +421,7 @@ def test_folding_the_same_entries_again_gives_the_same_history() -> None:
         paper.fold(zero.iteration(k, {"a": k / 3, "Perf/iteration_time": 0.1}, t=k * 10))
         paper.fold(one.iteration(k, {"a": k / 7}, t=k * 10 + 1, env_steps=k))
         paper.settle(5)
-    paper.settle(200)
+    paper.settle(2000)
     again = AggregatorState()
     published: list[Publication] = []
     for entry in paper.entries:
@@ -415,3 +453,18 @@ def test_latest_holds_the_newest_value_of_every_tag() -> None:
     latest = paper.state.latest()
     assert dict(zip(latest.tags, latest.values.tolist(), strict=True)) == {"a": 2.0, "rare": 7.0}
     assert latest.updates.tolist() == [3, 2]
+
+
+def test_process_that_publishes_already_is_waited_for_before_it_says_hello() -> None:
+    paper = PaperRun()
+    learner = paper.join(0)
+    paper.fold(learner.iteration(1, {"a": 0.0}, t=10))
+    now = 10_000 * MS
+    assert paper.state.due(0, 0, 30.0, frozenset({0})) is None
+    assert paper.state.due(1_000 * MS, 0, 30.0, frozenset({0})) is None
+    collector = paper.join(0, "collector")
+    paper.fold(collector.report({"reward/x": 1.0}, t=5), collector.watermark(10))
+    seal = paper.state.due(now, now, 30.0)
+    assert seal is not None
+    paper.fold(seal)
+    assert paper.last() == {"a": 0.0, "reward/x": 1.0}

@@ -26,6 +26,7 @@ from unilab_metrics.aggregate.ingest import Ingest
 from unilab_metrics.aggregate.journal import Journal
 from unilab_metrics.aggregate.leftovers import SpoolDirectories
 from unilab_metrics.aggregate.liveness import Liveness
+from unilab_metrics.aggregate.newcomers import Newcomers
 from unilab_metrics.aggregate.outcome import end_status, outcome_of
 from unilab_metrics.aggregate.process_log import say
 from unilab_metrics.aggregate.sources import SourceState
@@ -41,6 +42,8 @@ _IDLE_MS = 250
 _BUSY_MS = 10
 _ABSENT_GRACE_S = 5.0
 _SAY_CLOSED_NS = 500_000_000
+_PAUSE_NS = 400_000_000
+_REJOIN_NS = 3_000_000_000
 
 
 class BackendProcess(Protocol):
@@ -115,6 +118,10 @@ class _Aggregator:
         self._core = core
         self._started_mono_ns = time.monotonic_ns()
         self._checked_mono_ns = 0
+        self._turned_mono_ns = self._started_mono_ns
+        if core.state.data.sources:
+            # They have to find us first.
+            core.state.resumed(self._started_mono_ns + _REJOIN_NS)
         self._term_mono_ns: int | None = None
         self._has_more = False
         self._poller = zmq.Poller()
@@ -140,13 +147,17 @@ class _Aggregator:
 
     def _open(self, opened: list[zmq.Socket[bytes]], stem: str) -> None:
         own_boot_id = boot_id()
+        self._spools = SpoolDirectories(self._options.spool_directories)
         self._ingest = Ingest(self._core, opened[0], is_dead=self._is_dead, vacate=self._vacate)
         self._liveness = Liveness(
             self._core,
             boot_id=own_boot_id,
-            spools=SpoolDirectories(self._options.spool_directories),
+            spools=self._spools,
             lost_after_s=self._options.lost_after_s,
             peer=self._ingest.peer,
+        )
+        self._newcomers = Newcomers(
+            self._spools.roots, lambda incarnation: bool(self._core.state.source_of(incarnation))
         )
         self._announcer = Announcer(
             self._core,
@@ -200,6 +211,7 @@ class _Aggregator:
         timeout_ms = 0 if self._has_more else _BUSY_MS if busy else _IDLE_MS
         with suppress(InterruptedError):
             self._poller.poll(timeout_ms)
+        self._note_pause()
         self._has_more = self._ingest.drain()
         self._announcer.serve()
         now = time.monotonic_ns()
@@ -208,8 +220,15 @@ class _Aggregator:
             self._liveness.check()
             for backend in self._options.backends.values():
                 backend()
-        self._core.seal_due()
+        self._core.seal_due(self._newcomers.ranks)
         self._finish_turn()
+
+    def _note_pause(self) -> None:
+        """A stopped or starved aggregator must not take its own absence for the sources'."""
+        now = time.monotonic_ns()
+        if now - self._turned_mono_ns > _PAUSE_NS:
+            self._core.state.resumed(now)
+        self._turned_mono_ns = now
 
     def _finish_turn(self) -> None:
         is_committed = self._core.commit()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from typing import NamedTuple
 
 from unilab_metrics.aggregate.blocks import BlockStore
@@ -58,10 +59,15 @@ class Core:
         """An event of the aggregator's own."""
         self.fold(Notice(kind, text, time.monotonic_ns(), time.time_ns()))
 
-    def seal_due(self) -> None:
-        """Seal every iteration whose time has come."""
+    def seal_due(self, awaited_ranks: Callable[[], frozenset[int]]) -> None:
+        """Seal every iteration whose time has come. ``awaited_ranks``: see ``due``."""
+        if not (self.state.data.windows.open or self.state.data.windows.late):
+            return
         now = time.monotonic_ns()
-        while (seal := self.state.due(now, time.time_ns(), self._straggler_deadline_s)) is not None:
+        awaited = awaited_ranks()
+        while (
+            seal := self.state.due(now, time.time_ns(), self._straggler_deadline_s, awaited)
+        ) is not None:
             self.fold(seal)
 
     def seal_all(self) -> None:

@@ -124,7 +124,7 @@ class Ingest:
             return
         peer = self.peer(source)
         peer.routing_id = routing_id
-        self._heard(peer, hello.unix_ns)
+        self._heard(source, peer, hello.unix_ns)
         peer.must_answer = True
 
     def _take_batch(self, routing_id: bytes, batch: Batch) -> None:
@@ -135,7 +135,7 @@ class Ingest:
             return
         peer = self.peer(source)
         peer.routing_id = routing_id
-        self._heard(peer, batch.unix_ns)
+        self._heard(source, peer, batch.unix_ns)
         peer.drops = batch.drops
         peer.must_answer = True
         if not core.accepts_input:
@@ -151,8 +151,9 @@ class Ingest:
             # A ping changes no numbers, so its watermark need not be in the wal.
             source.raise_watermark(batch.watermark_mono_ns)
 
-    def _heard(self, peer: Peer, sent_unix_ns: int) -> None:
+    def _heard(self, source: SourceState, peer: Peer, sent_unix_ns: int) -> None:
         peer.heard_mono_ns = time.monotonic_ns()
+        self._core.state.heard(source.index, peer.heard_mono_ns)
         peer.clock_skew_s = (sent_unix_ns - time.time_ns()) / 1e9
 
     def _send(self, routing_id: bytes, message: Cursor | Reject) -> None:

@@ -35,18 +35,18 @@ class SpoolDirectories:
     """The launch's spool directories: the only places where spools are read or removed."""
 
     def __init__(self, roots: Sequence[Path]) -> None:
-        self._roots = [root.absolute() for root in roots if root.is_absolute()]
+        self.roots = [root for root in roots if root.is_absolute()]
 
     def spool_of(self, identity: Identity) -> Path | None:
         """The spool that an identity names, if it lies where the launch's spools lie."""
         path = Path(identity.spool_path)
-        if not path.is_absolute() or ".." in path.parts or path.parent not in self._roots:
+        if not path.is_absolute() or ".." in path.parts or path.parent not in self.roots:
             return None
         return path if path.is_dir() and not path.is_symlink() else None
 
     def orphans(self, known: set[Path]) -> Iterator[Orphan]:
         """Spools whose lease is free, except the ``known`` ones."""
-        for root in self._roots:
+        for root in self.roots:
             try:
                 directories = [entry for entry in root.iterdir() if entry.is_dir()]
             except OSError:
@@ -60,7 +60,7 @@ class SpoolDirectories:
 
     def remove_empty(self) -> None:
         """Remove the spool directories themselves where nothing is left in them."""
-        for root in self._roots:
+        for root in self.roots:
             with suppress(OSError):
                 root.rmdir()
 

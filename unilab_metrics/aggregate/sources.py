@@ -21,7 +21,8 @@ class SourceState(msgspec.Struct, array_like=True):
     """One incarnation. ``cursor``: the last sequence that is in the wal.
 
     ``layouts`` maps the source's layout numbers to interned key sets. ``ended``: the status
-    of its End record, once that is in the wal, and ``ended_mono_ns`` that record's stamp. ``attempt``: the newest one it takes part in.
+    of its End record, once that is in the wal, and ``ended_mono_ns`` that record's stamp.
+    ``attempt``: the newest one it takes part in.
     ``env_steps``: a learner's counter as of its last sealed iteration.
     ``training_mono_ns``: end of its warm-up, on its own clock.
     """

@@ -33,6 +33,7 @@ from unilab_metrics.aggregate.packed import (
     unpack_values,
 )
 from unilab_metrics.aggregate.reduction import TagColumns
+from unilab_metrics.aggregate.reports import Reports
 from unilab_metrics.aggregate.run_data import RunData
 from unilab_metrics.aggregate.sources import KeySets, SourceState
 from unilab_metrics.storage.records import Record, scan
@@ -42,8 +43,12 @@ from unilab_schema.metrics import MetricTable
 from unilab_schema.updates import AttemptOpened, EventUpdate, HistoryEntry, RunEnded
 
 MAX_OPEN_WINDOWS = 1024
-COLLECTOR_WAIT_MS = 100
-"""How long a complete iteration waits for its collectors' watermarks."""
+COLLECTOR_SILENT_S = 1.0
+"""A collector that was not heard for this long is not waited for until it is heard again. A
+fixed wait per iteration would either put a busy node's reports into the wrong iteration, or
+hold every iteration up while a collector is stopped."""
+COLLECTOR_WAIT_S = 2.0
+"""How long a collector is waited for that is heard and does not catch up."""
 SUPPLEMENT_WAIT_S = 1.0
 """How long values for a sealed iteration are gathered over the ranks."""
 
@@ -76,6 +81,9 @@ class AggregatorState:
         self._by_incarnation = {s.identity.incarnation: s for s in self.data.sources}
         self._first_seen_mono_ns: dict[int, int] = {}
         self._ready_mono_ns: dict[int, int] = {}
+        self._heard_mono_ns: dict[int, int] = {}
+        self._resumed_mono_ns: int | None = None
+        self._given_up: set[int] = set()
         self._late_seen_mono_ns: dict[int, int] = {}
         self.latest_values = np.array(unpack_values(self.data.latest_values))
         self.latest_updates = np.array(unpack_integers(self.data.latest_updates))
@@ -168,7 +176,6 @@ class AggregatorState:
     def _leave(self, entry: SourceGone) -> list[Publication]:
         source = self.data.sources[entry.source]
         source.status = "finished" if entry.how == "finished" else "lost"
-        source.reports.held.states.clear()
         if source.status == "finished":
             return []
         key = source.identity.key
@@ -189,14 +196,25 @@ class AggregatorState:
         for source in data.sources:
             if source.status == "live":
                 source.attempt = entry.attempt
+            else:
+                source.reports = Reports()
         for timing in (self._first_seen_mono_ns, self._ready_mono_ns, self._late_seen_mono_ns):
             timing.clear()
         return []
 
     # --- deciding ------------------------------------------------------------------------
 
-    def due(self, mono_ns: int, unix_ns: int, straggler_deadline_s: float) -> Seal | None:
-        """The next iteration to seal at this time, or ``None``. Call again after handling it."""
+    def due(
+        self,
+        mono_ns: int,
+        unix_ns: int,
+        straggler_deadline_s: float,
+        awaited_ranks: frozenset[int] = frozenset(),
+    ) -> Seal | None:
+        """The next iteration to seal at this time, or ``None``. Call again after handling it.
+
+        ``awaited_ranks``: ranks with a process that publishes already and is not known yet.
+        """
         windows = self.data.windows
         window = windows.lowest()
         if window is not None:
@@ -205,8 +223,9 @@ class AggregatorState:
             why = None
             if self._everyone_is_done(iteration):
                 ready = self._ready_mono_ns.setdefault(iteration, mono_ns)
-                waited = mono_ns - ready >= COLLECTOR_WAIT_MS * 1_000_000
-                if waited or self._collectors_have_passed(window.shares.values()):
+                if any(share.rank in awaited_ranks for share in window.shares.values()):
+                    self._ready_mono_ns[iteration] = mono_ns
+                elif not self._must_wait(window.shares.values(), mono_ns, ready):
                     why = "complete"
             elif mono_ns - first_seen >= straggler_deadline_s * 1e9:
                 why = "straggler"
@@ -254,9 +273,37 @@ class AggregatorState:
             s for s in self.data.sources if s.is_learner and s.status == "live" and s.ended is None
         ]
 
-    def _collectors_have_passed(self, shares: sealing.Shares) -> bool:
+    def heard(self, source: int, mono_ns: int) -> None:
+        """A source said something; not journaled, because it decides only how long we wait."""
+        self._heard_mono_ns[source] = mono_ns
+
+    def resumed(self, mono_ns: int) -> None:
+        """We ourselves stood still until now, so nobody's silence means anything yet."""
+        self._resumed_mono_ns = mono_ns
+
+    def _must_wait(self, shares: sealing.Shares, mono_ns: int, ready_mono_ns: int) -> bool:
+        """Whether collectors that are behind can be expected to catch up."""
+        behind = self._collectors_behind(shares)
+        self._given_up &= behind
+        if self._resumed_mono_ns is None:
+            self._resumed_mono_ns = mono_ns
+        silent_ns = COLLECTOR_SILENT_S * 1e9
+        waiting = {
+            source
+            for source in behind - self._given_up
+            if mono_ns - max(self._heard_mono_ns.get(source, 0), self._resumed_mono_ns) < silent_ns
+        }
+        waited_ns = mono_ns - max(ready_mono_ns, self._resumed_mono_ns)
+        if waiting and waited_ns >= COLLECTOR_WAIT_S * 1e9:
+            self._given_up |= waiting
+            return False
+        return bool(waiting)
+
+    def _collectors_behind(self, shares: sealing.Shares) -> set[int]:
+        """Live collectors whose reports up to their learner's stamp may not all be here."""
         sources = self.data.sources
         stamp_of = {share.rank: (share.mono_ns, share.source) for share in shares}
+        behind: set[int] = set()
         for source in sources:
             if source.is_learner or source.status != "live" or source.ended is not None:
                 continue
@@ -266,8 +313,8 @@ class AggregatorState:
             mono_ns, learner = stamp
             same_clock = source.identity.boot_id == sources[learner].identity.boot_id
             if same_clock and source.watermark_mono_ns < mono_ns:
-                return False
-        return True
+                behind.add(source.index)
+        return behind
 
     # --- looking -------------------------------------------------------------------------
 
