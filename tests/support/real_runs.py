@@ -1,0 +1,85 @@
+"""Trainings in processes of their own, and what must be true when they are over."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+from unilab_metrics.run.summary import read_summary
+from unilab_metrics.run.verify import Verified, verify_run
+from unilab_metrics.storage.filesystem import held_bytes, runtime_directory, spool_root
+from unilab_metrics.storage.lease import is_free
+from unilab_metrics.transport.rendezvous import aggregator_lease
+
+DRAIN_S = 10.0
+
+
+def start(code: str, *arguments: str, **environment: str) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, "-c", code, *arguments],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=os.environ | environment,
+    )
+
+
+def run(code: str, *arguments: str, timeout_s: float = 60, **environment: str) -> str:
+    with start(code, *arguments, **environment) as process:
+        try:
+            output, errors = process.communicate(timeout=timeout_s)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            raise
+    assert process.returncode == 0, errors
+    assert errors == ""
+    return output
+
+
+def until(condition: Callable[[], Any], timeout_s: float = DRAIN_S) -> None:
+    deadline_s = time.monotonic() + timeout_s
+    while not condition():
+        assert time.monotonic() < deadline_s, "did not happen in time"
+        time.sleep(0.02)
+
+
+def only_run(logs: Path) -> Path:
+    (found,) = logs.glob("*/*/*")
+    return found
+
+
+def helpers() -> list[int]:
+    """Aggregators and writers that belong to this test."""
+    found: list[int] = []
+    for process in psutil.process_iter():
+        try:
+            if (
+                process.environ().get("TMPDIR") == os.environ["TMPDIR"]
+                and process.pid != os.getpid()
+                and process.status() != psutil.STATUS_ZOMBIE
+            ):
+                found.append(process.pid)
+        except psutil.Error:
+            continue
+    return found
+
+
+def whole(run_dir: Path) -> Verified:
+    """The run when its aggregator is gone: whole, and nothing left behind."""
+    until(lambda: read_summary(run_dir) is not None and is_free(aggregator_lease(run_dir)))
+    verified = verify_run(run_dir)
+    assert verified.history.ended is not None
+    assert verified.lost_frames == 0
+    assert verified.dropped_calls == {}
+    until(lambda: held_bytes(spool_root()) == 0)
+    until(lambda: not any(path.is_socket() for path in runtime_directory().iterdir()))
+    if verified.history.ended == "completed":
+        until(lambda: list(runtime_directory().iterdir()) == list(spool_root().iterdir()) == [])
+    return verified
