@@ -21,6 +21,8 @@ Array = NDArray[np.float32]
 
 BLOCKED_REPORT_S = 1.0
 """A collector that waits longer reports its gauges, so that one sees where it stands."""
+DELIVERY_S = 5.0
+"""How long the end waits for the bus; what is left then is delivered from the spool."""
 
 
 @dataclass(frozen=True)
@@ -51,12 +53,12 @@ def run_collector(
         collector.run()
     except StoppedError:
         collector.finish()
-        metrics.close(status="completed")
+        metrics.close(timeout_s=DELIVERY_S, status="completed")
     except PeerLostError:
         metrics.event("status", "the learner of this collector is gone")
-        metrics.close(timeout_s=5.0, status="failed")
+        metrics.close(timeout_s=DELIVERY_S, status="failed")
     except BaseException:
-        metrics.close(timeout_s=5.0, status="failed")
+        metrics.close(timeout_s=DELIVERY_S, status="failed")
         raise
 
 

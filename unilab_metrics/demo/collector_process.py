@@ -13,7 +13,7 @@ from unilab_metrics.demo.options import DemoOptions
 from unilab_metrics.demo.transitions import TransitionLayout
 
 END_TIMEOUT_S = 20.0
-"""How long a collector that was told to stop may take to deliver its metrics."""
+"""How long a collector that was told to stop may take; longer than it waits for the bus."""
 
 
 class CollectorDiedError(RuntimeError):

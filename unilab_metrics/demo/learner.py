@@ -49,6 +49,7 @@ class Learner:
         self,
         options: DemoOptions,
         *,
+        rank: int,
         metrics: Metrics,
         sac: Sac,
         sync: GradientSync,
@@ -59,6 +60,7 @@ class Learner:
         seed: int,
     ) -> None:
         self._options = options
+        self._rank = rank
         self._metrics = metrics
         self._sac = sac
         self._sync = sync
@@ -81,7 +83,7 @@ class Learner:
         while self._replay.rows < target and not self._stop.check():
             self._serve_tick(policy, untimed)
             fill = min(self._replay.rows / target, 1.0)
-            if int(fill * 4) > reported:
+            if self._rank == 0 and int(fill * 4) > reported:
                 reported = int(fill * 4)
                 self._metrics.event(
                     "status",

@@ -101,6 +101,7 @@ def _train(
             checkpoints = Checkpoints(run_dir, interval, metrics)
         learner = Learner(
             options,
+            rank=group.rank,
             metrics=metrics,
             sac=sac,
             sync=sync,
