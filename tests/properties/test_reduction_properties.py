@@ -10,9 +10,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from unilab_metrics.aggregate.reduction import Supplier, TagColumns, reduce_over_ranks
-from unilab_schema.metrics import MetricSpec, MetricTable
+from unilab_schema.metrics import MetricSpec, MetricTable, OverRanks
 
-TAGS = {"x/mean": "mean", "x/sum": "sum", "x/rank0": "rank0", "x/min": "min", "x/max": "max"}
+TAGS: dict[str, OverRanks] = {
+    "x/mean": "mean",
+    "x/sum": "sum",
+    "x/rank0": "rank0",
+    "x/min": "min",
+    "x/max": "max",
+}
 
 values = st.floats(-1e6, 1e6)
 weights = st.sampled_from([1.0, 2.0, 5.0, 0.25])

@@ -198,9 +198,7 @@ def _locker(fd: int) -> int | None:
         return None
     linux = sys.platform == "linux"
     question = (fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0) if linux else (0, 0, 0, fcntl.F_WRLCK, 0)
-    answer = struct.unpack(
-        layout, fcntl.fcntl(fd, fcntl.F_GETLK, struct.pack(layout, *question))
-    )
+    answer = struct.unpack(layout, fcntl.fcntl(fd, fcntl.F_GETLK, struct.pack(layout, *question)))
     kind, pid = (answer[0], answer[4]) if linux else (answer[3], answer[2])
     return None if kind == fcntl.F_UNLCK else max(pid, 0)
 
