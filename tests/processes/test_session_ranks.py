@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from real_runs import helpers, only_run, run, start, whole
+from real_runs import helpers, only_run, run, start, values_of, whole
 
 from unilab_metrics.run.summary import read_summary
 
@@ -38,7 +38,7 @@ def test_the_ranks_of_a_launch_find_one_run_without_being_told(tmp_path: Path) -
         assert process.returncode == 0, errors
     verified = whole(only_run(tmp_path))
     assert verified.points_per_tag["Loss/actor"] == 50
-    assert {point.value for point in verified.history.points if point.tag == "Loss/actor"} == {1.0}
+    assert values_of("Loss/actor", only_run(tmp_path)) == {1.0}
 
 
 def test_two_launches_of_the_same_shell_do_not_meet(tmp_path: Path) -> None:
@@ -150,5 +150,5 @@ def test_two_nodes_with_two_ranks_each_have_one_run_and_one_writer(tmp_path: Pat
         assert process.returncode == 0, errors
     verified = whole(run_dir)
     assert verified.points_per_tag["Loss/actor"] == 50
-    assert {point.value for point in verified.history.points if point.tag == "Loss/actor"} == {3.0}
+    assert values_of("Loss/actor", run_dir) == {3.0}
     assert len(list(run_dir.glob("events.*"))) == 1

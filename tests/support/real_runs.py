@@ -12,6 +12,7 @@ from typing import Any
 
 import psutil
 
+from unilab_metrics.run.event_points import held_position, marked_points
 from unilab_metrics.run.summary import read_summary
 from unilab_metrics.run.verify import Verified, verify_run
 from unilab_metrics.storage.filesystem import held_bytes, runtime_directory, spool_root
@@ -83,3 +84,10 @@ def whole(run_dir: Path) -> Verified:
     if verified.history.ended == "completed":
         until(lambda: list(runtime_directory().iterdir()) == list(spool_root().iterdir()) == [])
     return verified
+
+
+def values_of(tag: str, run_dir: Path) -> set[float]:
+    """The different values that a tag has in the event files."""
+    position = held_position(run_dir).position
+    assert position is not None
+    return {point.value for point in marked_points(run_dir, position) if point.tag == tag}

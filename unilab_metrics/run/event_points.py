@@ -1,8 +1,9 @@
-"""What TensorBoard event files of ours hold, read back for checking: points per tag."""
+"""What TensorBoard event files of ours hold, read back for checking, one point at a time."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -20,42 +21,50 @@ class Point(NamedTuple):
     value: float
 
 
-class EventPoints(NamedTuple):
-    """``points``: in the order of the files. ``position``: how far the history is in them,
-    ``None`` if no writer of ours has finished a write. ``unmarked``: points after that."""
+class Held(NamedTuple):
+    """``position``: how far the history is in the files, ``None`` if no writer of ours has
+    finished a write. ``unmarked``: points after that, which a kill has left."""
 
-    points: list[Point]
     position: Position | None
     unmarked: int
 
 
-def read_points(run_dir: Path) -> EventPoints:
-    """The points of the newest journal in all our event files of a run. Raises ``OSError``."""
-    by_journal: dict[str, list[Point]] = {}
+def held_position(run_dir: Path) -> Held:
+    """Reads all our event files of a run. Raises ``OSError``."""
     position: Position | None = None
+    unmarked = 0
+    for data in _events(run_dir):
+        mark = read_mark(data)
+        if mark is None:
+            unmarked += sum(1 for _ in _points(data))
+        else:
+            position, unmarked = mark, 0
+    return Held(position, unmarked)
+
+
+def marked_points(run_dir: Path, position: Position) -> Iterator[Point]:
+    """The points that lie before a mark of the position's journal, in the order of the files."""
     pending: list[Point] = []
-    for data in _events(own_files(run_dir)):
+    for data in _events(run_dir):
         mark = read_mark(data)
         if mark is None:
             pending += _points(data)
-        else:
-            position = mark
-            by_journal.setdefault(mark.journal, []).extend(pending)
-            pending = []
-    points = by_journal.get(position.journal, []) if position else []
-    return EventPoints(points, position, len(pending))
+            continue
+        if mark.journal == position.journal:
+            yield from pending
+        pending.clear()
 
 
-def points_per_tag(points: Iterable[Point]) -> dict[str, int]:
-    """How many points each tag has, in the order in which the tags appeared."""
-    counts: dict[str, int] = {}
-    for point in points:
-        counts[point.tag] = counts.get(point.tag, 0) + 1
-    return counts
+def points_per_tag(run_dir: Path) -> dict[str, int]:
+    """How many points each tag has in the files, in the order in which the tags appeared."""
+    position = held_position(run_dir).position
+    if position is None:
+        return {}
+    return Counter(point.tag for point in marked_points(run_dir, position))
 
 
-def _events(paths: Iterable[Path]) -> Iterator[memoryview]:
-    for path in paths:
+def _events(run_dir: Path) -> Iterator[memoryview]:
+    for path in own_files(run_dir):
         for record in read_records(path):
             yield record.data
 

@@ -39,11 +39,11 @@ def _written(_: Path) -> str:
 
 
 def _tensorboard(run_dir: Path) -> str:
-    from unilab_metrics.run.event_points import points_per_tag, read_points
+    from unilab_metrics.run.event_points import points_per_tag
     from unilab_metrics.run.verify import span
 
     try:
-        counts = points_per_tag(read_points(run_dir).points)
+        counts = points_per_tag(run_dir)
     except OSError as error:
         return f"cannot be read: {error}"
     if not counts:

@@ -1,20 +1,23 @@
 """Proof that a run lost and changed nothing: its history against what its backend holds.
 
 The history is read with the reader and turned into points with the rules that the writer
-has; the event files are read back byte by byte. What was lost before the history is named
-from ``run_summary.json``: a killed process's own count is a lower bound.
+has; the event files are read back byte by byte. Both go by one point at a time, so that a
+run of any length fits. What was lost before the history is named from ``run_summary.json``:
+a killed process's own count is a lower bound.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any, NamedTuple, cast
 
 import numpy as np
 
 from unilab_metrics.errors import RunNotFoundError, VerificationError
-from unilab_metrics.run.event_points import EventPoints, Point, points_per_tag, read_points
+from unilab_metrics.run.event_points import Point, held_position, marked_points
 from unilab_metrics.run.summary import read_summary
 from unilab_metrics.subscribe.history import HistoryReader, HistoryRecord
 from unilab_metrics.transport.rendezvous import bus_directory
@@ -25,14 +28,12 @@ from unilab_schema.updates import AttemptOpened, RunEnded, Update
 
 
 class HistoryFacts(NamedTuple):
-    """``updates``: sealed iterations. ``last``: last update sequence. ``ended``: the status of
-    the last attempt, ``None`` while it runs. ``points``: what a backend must hold of it."""
+    """``updates``: the sealed iterations among the ``entries``. ``ended``: the status of the
+    last attempt, ``None`` while it runs."""
 
     entries: int
     updates: int
-    last: int
     ended: str | None
-    points: list[Point]
 
 
 class Verified(NamedTuple):
@@ -56,18 +57,20 @@ def verify_run(run_dir: Path, *, log_interval: int = 1) -> Verified:
     bus_dir = bus_directory(run_dir)
     if not bus_dir.is_dir():
         raise RunNotFoundError(run_dir, "holds no run")
-    found = read_points(run_dir)
-    held = found.position.update if found.position else 0
-    history, behind = _read_history(bus_dir, held, log_interval)
-    if found.position is None and history.points:
-        raise VerificationError("tensorboard holds no update of the history")
-    if history.ended is not None and behind:
-        raise VerificationError(f"tensorboard lacks the last {behind} entries of the history")
-    if history.ended is not None and found.unmarked:
-        raise VerificationError(f"tensorboard holds {found.unmarked} points beyond its last mark")
-    _compare(history.points, found)
+    held = held_position(run_dir)
+    position = held.position or Position()
+    history = _History(bus_dir, position.update, log_interval)
+    found = marked_points(run_dir, position) if held.position else iter(())
+    counts = _compare(history.points(), found)
+    if history.ended is not None and history.behind:
+        raise VerificationError(
+            f"tensorboard lacks the last {history.behind} entries of the history"
+        )
+    if history.ended is not None and held.unmarked:
+        raise VerificationError(f"tensorboard holds {held.unmarked} points beyond its last mark")
     lost, drops = _losses(run_dir)
-    return Verified(history, points_per_tag(found.points), behind, lost, drops)
+    facts = HistoryFacts(history.entries, history.updates, history.ended)
+    return Verified(facts, counts, history.behind, lost, drops)
 
 
 def report(verified: Verified) -> list[str]:
@@ -75,11 +78,12 @@ def report(verified: Verified) -> list[str]:
     counts = verified.points_per_tag.values()
     history = verified.history
     spread = f", {span(counts)} each" if counts else ""
+    behind = f", {verified.behind} entries behind" if verified.behind else ""
     lines = [
         f"history      {history.entries:,} entries, {history.updates:,} iterations, gap-free, "
-        + (f"{history.ended}" if history.ended else "not ended"),
+        + (history.ended or "not ended"),
         f"tensorboard  {len(counts)} tags, {sum(counts):,} points{spread}, equal to the history"
-        + (f", {verified.behind} entries behind" if verified.behind else ""),
+        + behind,
     ]
     if verified.lost_frames is None:
         lines.append("losses       unknown: the run left no summary")
@@ -100,47 +104,60 @@ def dropped_text(drops: dict[str, int]) -> str:
     return ", ".join(f"{count:,} {reason}" for reason, count in sorted(drops.items())) or "nothing"
 
 
-def _read_history(bus_dir: Path, held: int, log_interval: int) -> tuple[HistoryFacts, int]:
-    """The history, and how many of its entries lie beyond ``held``, whose points are left out."""
-    selection = Selection(Position(), log_interval)
-    points: list[Point] = []
-    steps: dict[str, int] = {}
-    entries = updates = last = behind = 0
-    ended: str | None = None
-    for record in _records(bus_dir):
-        if record.sequence != last + 1:
-            raise VerificationError(f"the history has {last} and then {record.sequence}")
-        last = record.sequence
-        entries += 1
+class _History:
+    """The history's points up to ``held``; the counts are right when all of them were taken."""
+
+    def __init__(self, bus_dir: Path, held: int, log_interval: int) -> None:
+        self._bus_dir = bus_dir
+        self._held = held
+        self._selection = Selection(Position(), log_interval)
+        self._steps: dict[str, int] = {}
+        self.entries = self.updates = self.behind = 0
+        self.ended: str | None = None
+
+    def points(self) -> Iterator[Point]:
+        with HistoryReader(self._bus_dir) as reader:
+            while records := reader.poll(1000):
+                for record in records:
+                    yield from self._take(record)
+            if reader.damaged or reader.lost_entries:
+                raise VerificationError(
+                    f"the history is damaged in {reader.damaged} places and lacks "
+                    f"{reader.lost_entries} entries"
+                )
+
+    def _take(self, record: HistoryRecord) -> list[Point]:
+        self.entries += 1
+        if record.sequence != self.entries:
+            raise VerificationError(
+                f"the history has entry {self.entries - 1} and then {record.sequence}"
+            )
         match record.entry:
             case Update():
-                updates += 1
+                self.updates += 1
             case RunEnded():
-                ended = record.entry.status
+                self.ended = record.entry.status
             case AttemptOpened():
-                ended = None
-                steps.clear()
+                self.ended = None
+                self._steps.clear()
             case _:
                 pass
-        if record.sequence > held:
-            behind += 1
-            continue
-        new = list(_points(selection, record))
+        if record.sequence > self._held:
+            self.behind += 1
+            return []
+        points = list(_points(self._selection, record))
         if isinstance(record.entry, Update):
-            _check_steps(new, steps)
-        points += new
-    return HistoryFacts(entries, updates, last, ended, points), behind
+            self._check_steps(points)
+        return points
 
-
-def _records(bus_dir: Path) -> Iterator[HistoryRecord]:
-    with HistoryReader(bus_dir) as reader:
-        while records := reader.poll(4096):
-            yield from records
-        if reader.damaged or reader.lost_entries:
-            raise VerificationError(
-                f"the history is damaged in {reader.damaged} places and lacks "
-                f"{reader.lost_entries} entries"
-            )
+    def _check_steps(self, points: list[Point]) -> None:
+        for point in points:
+            before = self._steps.get(point.tag, point.step)
+            if point.step < before:
+                raise VerificationError(
+                    f"the step of {point.tag} falls from {before} to {point.step}"
+                )
+            self._steps[point.tag] = point.step
 
 
 def _points(selection: Selection, record: HistoryRecord) -> Iterator[Point]:
@@ -155,28 +172,20 @@ def _points(selection: Selection, record: HistoryRecord) -> Iterator[Point]:
                 yield Point(item.tag, item.step, float(np.float32(item.value)))
 
 
-def _check_steps(points: list[Point], steps: dict[str, int]) -> None:
-    for point in points:
-        before = steps.get(point.tag)
-        if before is not None and point.step < before:
-            raise VerificationError(f"the step of {point.tag} falls from {before} to {point.step}")
-        steps[point.tag] = point.step
-
-
-def _compare(expected: list[Point], found: EventPoints) -> None:
-    for index, (wanted, got) in enumerate(zip(expected, found.points, strict=False)):
+def _compare(expected: Iterator[Point], found: Iterator[Point]) -> dict[str, int]:
+    """Points per tag. Takes all of both, or raises at the first difference."""
+    counts: Counter[str] = Counter()
+    for number, (wanted, got) in enumerate(zip_longest(expected, found)):
+        if wanted is None:
+            raise VerificationError(f"only tensorboard has point {number}, {_text(got)}")
+        if got is None:
+            raise VerificationError(f"only the history has point {number}, {_text(wanted)}")
         if wanted != got and not _same_nan(wanted, got):
             raise VerificationError(
-                f"point {index}: the history has {_text(wanted)}, tensorboard has {_text(got)}"
+                f"point {number}: the history has {_text(wanted)}, tensorboard has {_text(got)}"
             )
-    if len(expected) != len(found.points):
-        more = expected if len(expected) > len(found.points) else found.points
-        first = more[min(len(expected), len(found.points))]
-        owner = "the history" if more is expected else "tensorboard"
-        raise VerificationError(
-            f"the history has {len(expected)} points, tensorboard {len(found.points)}; the "
-            f"first that only {owner} has is {_text(first)}"
-        )
+        counts[got.tag] += 1
+    return counts
 
 
 def _same_nan(wanted: Point, got: Point) -> bool:
