@@ -468,3 +468,14 @@ def test_process_that_publishes_already_is_waited_for_before_it_says_hello() -> 
     assert seal is not None
     paper.fold(seal)
     assert paper.last() == {"a": 0.0, "reward/x": 1.0}
+
+
+def test_best_reward_is_remembered_and_the_final_one_is_the_newest() -> None:
+    paper = PaperRun()
+    zero = paper.join(0)
+    for k, reward in enumerate((-5.0, 3.0, math.nan, 1.0)):
+        paper.fold(zero.iteration(k, {"Train/mean_reward": reward}))
+    paper.settle()
+    assert paper.state.data.best_mean_reward == 3.0
+    assert paper.state.latest_value("Train/mean_reward") == 1.0
+    assert paper.state.latest_value("Train/mean_episode_length") is None

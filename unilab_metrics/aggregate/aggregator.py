@@ -269,9 +269,7 @@ class _Aggregator:
             self._turn()
         backends = self._announcer.backend_updates()
         try:
-            self._write_summary(
-                outcome_of(core.state.data, self._run_dir, self._ingest.peers, backends)
-            )
+            self._write_summary(outcome_of(core.state, self._run_dir, self._ingest.peers, backends))
         except OSError as error:
             say(f"run summary: {error}")
         self._ingest.say_closed()

@@ -8,7 +8,10 @@ from pathlib import Path
 
 from unilab_metrics.aggregate.peers import Peer
 from unilab_metrics.aggregate.run_data import RunData
+from unilab_metrics.aggregate.sealing import MEAN_REWARD_TAG
+from unilab_metrics.aggregate.state import AggregatorState
 from unilab_metrics.outcome import FAILED, RunOutcome, SourceOutcome
+from unilab_schema.frames import Scalar
 
 
 def end_status(data: RunData) -> tuple[str, str]:
@@ -27,9 +30,10 @@ def end_status(data: RunData) -> tuple[str, str]:
 
 
 def outcome_of(
-    data: RunData, run_dir: Path, peers: Mapping[int, Peer], backends: Mapping[str, int]
+    state: AggregatorState, run_dir: Path, peers: Mapping[int, Peer], backends: Mapping[str, int]
 ) -> RunOutcome:
     """What the aggregator knows when the attempt ends."""
+    data = state.data
     sources: list[SourceOutcome] = []
     for source in data.sources:
         if source.attempt != data.attempt:
@@ -61,7 +65,18 @@ def outcome_of(
         sources=sources,
         late_values=data.late_values,
         quarantined=data.quarantined,
-        summary=dict(data.summary),
+        summary={**_rewards(state), **data.summary},
         backends=dict(backends),
         first_nonfinite={t: (n.iteration, n.rank) for t, n in data.first_nonfinite.items()},
     )
+
+
+def _rewards(state: AggregatorState) -> dict[str, Scalar]:
+    """The summary's reward fields, which only the reduced updates know."""
+    if state.latest_value(MEAN_REWARD_TAG) is None:
+        return {}
+    return {
+        "final_mean_reward": state.latest_value(MEAN_REWARD_TAG),
+        "best_mean_reward": state.data.best_mean_reward,
+        "mean_episode_length": state.latest_value("Train/mean_episode_length"),
+    }

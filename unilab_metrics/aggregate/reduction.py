@@ -75,6 +75,10 @@ class TagColumns:
             self._known[tags] = known
         return known
 
+    def known(self, tag: str) -> int | None:
+        """The tag's number, ``None`` if it was never seen."""
+        return self._numbers.get(tag)
+
     def names(self, columns: Columns) -> tuple[str, ...]:
         """The tags of the columns."""
         numbers: list[int] = columns.tolist()

@@ -51,6 +51,7 @@ class RunData(msgspec.Struct, array_like=True):
     gaps: int = 0
     first_nonfinite: dict[str, NonFinite] = {}
     summary: dict[str, Scalar] = {}
+    best_mean_reward: float | None = None
     latest_values: bytes = b""
     latest_updates: bytes = b""
     ended: str | None = None

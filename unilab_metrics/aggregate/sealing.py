@@ -6,6 +6,7 @@ after that and is not our business.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 Shares = Iterable[RankShare]
 
 ITERATION_TAG = "Train/iteration"
+MEAN_REWARD_TAG = "Train/mean_reward"
 MAX_REMEMBERED_ITERATIONS = 1024
 """Sealed iterations whose tags are remembered; values for older ones are only counted."""
 MAX_NAMED_RANKS = 64
@@ -273,6 +275,10 @@ def _remember_latest(state: AggregatorState, reduced: Reduced, sequence: int) ->
     state.grow_latest(len(state.columns.tags))
     state.latest_values[reduced.columns] = reduced.values
     state.latest_updates[reduced.columns] = sequence
+    reward = state.latest_value(MEAN_REWARD_TAG)
+    if reward is not None and math.isfinite(reward):
+        best = state.data.best_mean_reward
+        state.data.best_mean_reward = reward if best is None else max(best, reward)
 
 
 def _remember_nonfinite(

@@ -349,6 +349,13 @@ class AggregatorState:
             self.columns.names(shown), self.latest_values[shown], self.latest_updates[shown]
         )
 
+    def latest_value(self, tag: str) -> float | None:
+        """The newest value of a tag, ``None`` if no update has carried it."""
+        column = self.columns.known(tag)
+        if column is None or column >= len(self.latest_updates):
+            return None
+        return float(self.latest_values[column]) if self.latest_updates[column] else None
+
     def snapshot(self) -> bytes:
         """The whole state; folding the entries after it continues as if never stopped."""
         self.data.columns = list(self.columns.tags)
