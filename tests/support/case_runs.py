@@ -1,0 +1,155 @@
+"""Runs of real processes: starting them, waiting for their end, reading what they left."""
+
+from __future__ import annotations
+
+import os
+import stat
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+import psutil
+from real_runs import until
+from tensorboard.backend.event_processing.event_accumulator import (
+    DEFAULT_SIZE_GUIDANCE,
+    EventAccumulator,
+)
+
+from unilab_metrics.errors import ConnectionFileError
+from unilab_metrics.run.summary import read_summary
+from unilab_metrics.run.verify import Verified, verify_run
+from unilab_metrics.storage.filesystem import held_bytes, runtime_directory, spool_root
+from unilab_metrics.storage.lease import is_free
+from unilab_metrics.subscribe.history import HistoryReader
+from unilab_metrics.transport import rendezvous
+from unilab_metrics.transport.rendezvous import aggregator_lease, bus_directory
+from unilab_schema.updates import Update
+
+Points = dict[str, list[tuple[int, float]]]
+
+
+def start(script: str, *arguments: str | Path, **environment: str) -> subprocess.Popen[str]:
+    """A training process, in a session of its own like those of torchrun and SLURM."""
+    return subprocess.Popen(
+        [sys.executable, "-c", script, *(os.fspath(argument) for argument in arguments)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=os.environ | environment,
+        start_new_session=True,
+    )
+
+
+def finish(process: subprocess.Popen[str], *, say: str = "", timeout_s: float = 60) -> str:
+    """Its output; it must end with 0 and say nothing on its error output. ``say``: its input."""
+    try:
+        output, errors = process.communicate(say, timeout=timeout_s)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.communicate()
+        raise
+    assert (process.returncode, errors) == (0, "")
+    return output
+
+
+def run(script: str, *arguments: str | Path, **environment: str) -> str:
+    """Start a training process and wait for its end."""
+    return finish(start(script, *arguments, **environment))
+
+
+def ended(run_dir: Path) -> Verified:
+    """The run once its aggregator is gone: verified, and with nothing of it left but files."""
+    until(lambda: is_free(aggregator_lease(run_dir)) and read_summary(run_dir) is not None)
+    until(lambda: leftovers() == [])
+    verified = verify_run(run_dir)
+    assert verified.history.ended is not None
+    assert verified.lost_frames == 0
+    return verified
+
+
+def leftovers() -> list[str]:
+    """What of this test's runs is still on the node: processes, sockets, spools."""
+    found = [f"{process.pid} {command(process)}" for process in processes()]
+    found += [str(p) for p in runtime_directory().iterdir() if stat.S_ISSOCK(p.lstat().st_mode)]
+    root = spool_root()
+    if held_bytes(root) or any(root.iterdir()):
+        found += [str(path) for path in root.rglob("*")]
+    return found
+
+
+def processes(word: str = "") -> list[psutil.Process]:
+    """Living processes with this test's environment; those with a word in their command."""
+    found: list[psutil.Process] = []
+    for process in psutil.process_iter():
+        try:
+            if (
+                process.pid != os.getpid()
+                and process.environ().get("TMPDIR") == os.environ["TMPDIR"]
+                and process.status() != psutil.STATUS_ZOMBIE
+                and (not word or word in process.cmdline())
+            ):
+                found.append(process)
+        except psutil.Error:
+            continue
+    return found
+
+
+def command(process: psutil.Process) -> str:
+    """The command line of a process, empty if it is gone."""
+    try:
+        return " ".join(process.cmdline())
+    except psutil.Error:
+        return ""
+
+
+def aggregator_pid(run_dir: Path, *, other_than: int = 0) -> int:
+    """The pid of the run's aggregator, once it listens."""
+    found = 0
+
+    def look() -> bool:
+        nonlocal found
+        try:
+            found = rendezvous.read(bus_directory(run_dir)).pid
+        except ConnectionFileError:
+            return False
+        return found != other_than
+
+    until(look, 30.0)
+    return found
+
+
+def scalars(run_dir: Path) -> Points:
+    """Every point of the event files as TensorBoard's own reader gives it."""
+    reader = EventAccumulator(
+        str(run_dir), size_guidance=dict.fromkeys(DEFAULT_SIZE_GUIDANCE, 0)
+    ).Reload()
+    return {
+        tag: [(event.step, event.value) for event in reader.Scalars(tag)]
+        for tag in reader.Tags()["scalars"]
+    }
+
+
+def updates(run_dir: Path) -> list[tuple[Update, Mapping[str, float]]]:
+    """The iterations of the history with their values."""
+    found: list[tuple[Update, Mapping[str, float]]] = []
+    with HistoryReader(bus_directory(run_dir)) as reader:
+        while records := reader.poll():
+            for record in records:
+                if isinstance(record.entry, Update):
+                    values = dict(zip(record.tags, record.values().tolist(), strict=True))
+                    found.append((record.entry, values))
+    return found
+
+
+def delayed_python(folder: Path, word: str, seconds: float) -> Path:
+    """An interpreter for the helpers whose start takes long if the command line has ``word``."""
+    path = folder / f"python-{word}"
+    path.write_text(
+        "#!/bin/sh\n"
+        f'case " $* " in *" {word} "*) sleep {seconds};; esac\n'
+        f'exec "{sys.executable}" "$@"\n'
+    )
+    path.chmod(0o755)
+    return path
