@@ -316,7 +316,8 @@ def test_segments_go_once_they_are_durable(
     end = ends()
     end.durable_lag = 10**6
     publisher = make(find_bus=end.find_bus)
-    publisher._spool._rotate_at = publisher._spool._segment_bytes = 2000
+    files = publisher._spool.files
+    files._rotate_at = files._segment_bytes = files.room_until = 2000
     log(publisher, 1, 100)
     end.serve(lambda: end.cursor == 101)
     directory = Path(publisher.identity.spool_path)

@@ -119,7 +119,7 @@ def test_beyond_the_quota_the_newest_are_dropped_and_counted(make: MakeSpool) ->
     assert accepted == [True] * held + [False] * (60 - held)
     assert counts(spool) == {losses.SPOOL_QUOTA: 60 - held}
     assert len(texts(spool)) == held
-    spool.trim(held)
+    spool.files.trim(held)
     assert spool.append(RecordKind.EVENT, event())
     assert spool.last == held + 1
 
@@ -129,23 +129,23 @@ def test_trimming_keeps_what_is_not_durable(make: MakeSpool) -> None:
     for number in range(40):
         spool.append(RecordKind.EVENT, event(str(number) * 50))
     before = len(list(spool.directory.iterdir()))
-    spool.trim(20)
-    assert 1 < spool.first <= 21
+    spool.files.trim(20)
+    assert 1 < spool.files.first <= 21
     assert len(list(spool.directory.iterdir())) < before
-    batch = spool.take(20, spool.last, 10**6)
+    batch = spool.files.take(20, spool.last, 10**6)
     assert scan(batch.records).records[-1].sequence == batch.last
-    gone = spool.take(0, spool.last, 10**6)
+    gone = spool.files.take(0, spool.last, 10**6)
     (gap,) = scan(gone.records).records
-    assert (gap.kind, gap.sequence) == (RecordKind.GAP, spool.first - 1)
+    assert (gap.kind, gap.sequence) == (RecordKind.GAP, spool.files.first - 1)
 
 
 def test_a_batch_is_bounded_but_holds_at_least_one_record(make: MakeSpool) -> None:
     spool = make()
     for _ in range(10):
         spool.append(RecordKind.EVENT, event("x" * 1000))
-    assert spool.take(0, 10, 100).last == 1
-    assert spool.take(3, 10, 2500).last == 5
-    assert spool.take(3, 4, 10**6).last == 4
+    assert spool.files.take(0, 10, 100).last == 1
+    assert spool.files.take(3, 10, 2500).last == 5
+    assert spool.files.take(3, 4, 10**6).last == 4
 
 
 def test_a_short_write_is_cut_back_and_counted(
@@ -199,7 +199,7 @@ def test_a_deleted_directory_costs_nothing_that_is_already_open(
     for _ in range(20):
         assert spool.append(RecordKind.EVENT, event())
     assert counts(spool) == {}
-    assert len(scan(spool.take(0, 21, 10**6).records).records) == 21
+    assert len(scan(spool.files.take(0, 21, 10**6).records).records) == 21
 
 
 def test_an_interrupt_in_the_middle_of_an_append_breaks_no_sequence(make: MakeSpool) -> None:
@@ -300,7 +300,7 @@ def test_the_watermark_is_the_stamp_of_the_first_unsent_frame(make: MakeSpool) -
         spool.append(RecordKind.EVENT, event())
     stamps = [
         decode_payload(r.kind, r.payload).mono_ns
-        for r in scan(spool.take(0, 3, 10**6).records).records
+        for r in scan(spool.files.take(0, 3, 10**6).records).records
         if r.sequence
     ]
     now = time.monotonic_ns()
@@ -316,7 +316,7 @@ def test_damage_in_the_middle_is_passed_over_with_a_gap(make: MakeSpool) -> None
     spool = make()
     for number in range(10):
         spool.append(RecordKind.EVENT, event(str(number)))
-    data = bytearray(spool.take(0, 10, 10**6).records)
+    data = bytearray(spool.files.take(0, 10, 10**6).records)
     spans = [(r.sequence, r.end) for r in scan(bytes(data)).records]
     for sequence, end in spans:
         if sequence in (4, 5, 9):
@@ -341,9 +341,9 @@ def test_a_flipped_byte_on_the_disk_is_found_when_asked_to_verify(make: MakeSpoo
         end = scan(file.read()).records[2].end
         file.seek(end - 1)
         file.write(b"\xff")
-    assert [r.sequence for r in scan(spool.take(0, 3, 10**6).records).records] == [1, 3]
-    assert not scan(spool.take(0, 1, 10**6).records).damaged
-    verified = scan(spool.take(0, 3, 10**6, verify=True).records).records
+    assert [r.sequence for r in scan(spool.files.take(0, 3, 10**6).records).records] == [1, 3]
+    assert not scan(spool.files.take(0, 1, 10**6).records).damaged
+    verified = scan(spool.files.take(0, 3, 10**6, verify=True).records).records
     assert [(r.kind, r.sequence) for r in verified] == [
         (RecordKind.EVENT, 1),
         (RecordKind.GAP, 2),

@@ -6,13 +6,14 @@ without an object per key.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple, Protocol, TypeAlias
+from collections.abc import Mapping
+from typing import Any, Protocol, TypeAlias
 
 import msgspec
 
 from unilab_metrics.publish import losses
 from unilab_metrics.publish.layouts import KeySets, Part
+from unilab_metrics.publish.packing import pack_iteration
 from unilab_metrics.publish.scalars import FAST_TYPES, convert, to_float
 from unilab_metrics.publish.spool import Spool
 from unilab_metrics.publish.strict import TagError
@@ -29,15 +30,6 @@ class Refuse(Protocol):
     def __call__(self, reason: str, what: str, text: str) -> None:
         """Must not raise."""
         ...
-
-
-class Head(NamedTuple):
-    """What the frames of a call have in common. ``iteration``: ``None`` for a report."""
-
-    iteration: int | None
-    env_steps: int | None
-    more: bool = False
-    already_reduced: bool = False
 
 
 Admitted: TypeAlias = tuple[Mapping[str, Any], tuple[str, ...], tuple[Part, ...] | None]
@@ -92,60 +84,38 @@ class FrameWriter:
         values: Mapping[str, Any],
         tags: tuple[str, ...],
         parts: tuple[Part, ...] | None,
-        head: Head,
+        iteration: int | None,
+        env_steps: int | None,
+        more: bool = False,
+        already_reduced: bool = False,
     ) -> bool:
         """Append the frames; true if all are in the spool. Values that are no numbers are
-        refused by tag. ``tags`` are those of ``values``, and ``parts`` theirs, if known."""
-        if not FAST_TYPES.issuperset(map(type, values.values())):
-            return self._write_converted(values, tags, parts, head)
+        refused by tag. ``tags`` are those of ``values``, ``parts`` theirs, if known.
+        ``iteration``: ``None`` for a report."""
+        weights = None
+        if FAST_TYPES.issuperset(map(type, values.values())):
+            if iteration is not None and parts is not None and len(parts) == 1:
+                part = parts[0]
+                if part.layout >= 0:
+                    try:
+                        packed = part.pack(*values.values())
+                    except OverflowError:
+                        packed = part.pack(*map(to_float, values.values()))
+                    frame = (part.layout, iteration, env_steps, packed, more, already_reduced)
+                    return self._spool.append(RecordKind.ITERATION, pack_iteration, frame)
+            numbers = list(values.values())
+        else:
+            scalars = convert(values)
+            for refusal in scalars.refused:
+                self._refuse(losses.BAD_VALUE, refusal.tag, refusal.reason)
+            if len(scalars.values) != len(tags):
+                tags, parts = tuple(scalars.values), None
+            numbers = list(scalars.values.values())
+            weights = None if scalars.weights is None else list(scalars.weights.values())
         if parts is None:
             parts = self._key_sets.parts(tags)
             if parts is None:
                 return False
-        if len(parts) != 1:
-            return self._write_parts(parts, list(values.values()), None, head)
-        part = parts[0]
-        try:
-            packed = part.pack(*values.values())
-        except OverflowError:
-            packed = part.pack(*map(to_float, values.values()))
-        iteration, steps, more, reduced = head
-        layout = part.layout
-        if layout < 0 or iteration is None:
-            return self._append(part, packed, b"", head)
-        return self._spool.append(
-            RecordKind.ITERATION,
-            lambda mono, unix: encode_payload(
-                IterationFrame(layout, iteration, steps, mono, unix, packed, b"", more, reduced)
-            ),
-        )
-
-    def _write_converted(
-        self,
-        values: Mapping[str, Any],
-        tags: tuple[str, ...],
-        parts: tuple[Part, ...] | None,
-        head: Head,
-    ) -> bool:
-        scalars = convert(values)
-        for refusal in scalars.refused:
-            self._refuse(losses.BAD_VALUE, refusal.tag, refusal.reason)
-        if len(scalars.values) != len(tags):
-            tags, parts = tuple(scalars.values), None
-        if parts is None:
-            parts = self._key_sets.parts(tags)
-            if parts is None:
-                return False
-        weights = None if scalars.weights is None else list(scalars.weights.values())
-        return self._write_parts(parts, list(scalars.values.values()), weights, head)
-
-    def _write_parts(
-        self,
-        parts: tuple[Part, ...],
-        numbers: Sequence[Any],
-        weights: Sequence[float] | None,
-        head: Head,
-    ) -> bool:
         accepted = True
         for part in parts:
             piece = numbers[part.start : part.stop]
@@ -154,11 +124,18 @@ class FrameWriter:
             except OverflowError:
                 packed = part.pack(*map(to_float, piece))
             packed_weights = b"" if weights is None else part.pack(*weights[part.start : part.stop])
-            more = head.more or part is not parts[-1]
-            accepted &= self._append(part, packed, packed_weights, head._replace(more=more))
+            unfinished = more or part is not parts[-1]
+            head = (iteration, env_steps, unfinished, already_reduced)
+            accepted &= self._append(part, packed, packed_weights, head)
         return accepted
 
-    def _append(self, part: Part, values: bytes, weights: bytes, head: Head) -> bool:
+    def _append(
+        self,
+        part: Part,
+        values: bytes,
+        weights: bytes,
+        head: tuple[int | None, int | None, bool, bool],
+    ) -> bool:
         iteration, steps, more, reduced = head
         layout = part.layout
         if layout < 0:

@@ -16,7 +16,7 @@ from typing import Any, final
 from unilab_metrics.publish import losses
 from unilab_metrics.publish.emitter import Emitter
 from unilab_metrics.publish.episodes import EpisodeStatistics
-from unilab_metrics.publish.frame_writer import FrameWriter, Head
+from unilab_metrics.publish.frame_writer import FrameWriter
 from unilab_metrics.publish.gauges import INFERENCE_GAUGES, InferenceGauges
 from unilab_metrics.publish.guard import guarded
 from unilab_metrics.publish.iterations import IterationClock
@@ -154,12 +154,11 @@ class Publisher(Emitter):
             if timing or self._phases.used or self.episodes.known:
                 own = {**self._phases.collect(now), **self.episodes.collect(), **(timing or {})}
                 if already_reduced:
-                    self._frames.write(own, tuple(own), None, Head(iteration, steps, more=True))
+                    self._frames.write(own, tuple(own), None, iteration, steps, more=True)
                 else:
                     values = {**own, **values}
                     tags, parts = tuple(values), None
-        head = Head(iteration, steps, more, already_reduced)
-        if self._frames.write(values, tags, parts, head):
+        if self._frames.write(values, tags, parts, iteration, steps, more, already_reduced):
             iterations.placed(iteration, completes, number is not None)
 
     def _log_report(self, values: Mapping[str, Any], iteration: Any, env_steps: Any) -> None:
@@ -178,7 +177,7 @@ class Publisher(Emitter):
             tags, parts = tuple(values), None
         if not tags and steps is None:
             return
-        if self._frames.write(values, tags, parts, Head(None, steps)):
+        if self._frames.write(values, tags, parts, None, steps):
             self._gauges.accepted()
 
     def _counter(self, value: Any, what: str) -> int | None:

@@ -154,7 +154,7 @@ class Shipper:
             self._receive(self._socket)
             self._delivery.resend_if_stuck(now)
             self._send(self._socket)
-            self._spool.trim(self._delivery.durable)
+            self._spool.files.trim(self._delivery.durable)
         self._sleep()
 
     def _every_second(self) -> None:
@@ -226,13 +226,13 @@ class Shipper:
         try:
             now = monotonic_ns()
             if delivery.hello_due(now):
-                hello = Hello(spool.identity, spool.first, spool.last, now, time_ns())
+                hello = Hello(spool.identity, spool.files.first, spool.last, now, time_ns())
                 socket.send(encode_message(hello), zmq.NOBLOCK)
                 delivery.hello_sent(now)
             if not delivery.greeted:
                 return
             while (upto := delivery.sendable(spool.last)) > delivery.sent:
-                batch = spool.take(
+                batch = spool.files.take(
                     delivery.sent, upto, MAX_BATCH_BYTES, verify=delivery.must_verify
                 )
                 self._send_batch(socket, batch.records, batch.last)

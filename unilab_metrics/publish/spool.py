@@ -20,37 +20,26 @@ from collections.abc import Callable
 from pathlib import Path
 from threading import get_ident
 from time import monotonic_ns, time_ns
+from typing import Any, overload
 
 from unilab_metrics.publish import forking, losses
 from unilab_metrics.publish.losses import Losses
-from unilab_metrics.publish.spool_segment import SpoolSegment
+from unilab_metrics.publish.spool_files import QUOTA_BYTES, SEGMENT_BYTES, SpoolFiles
 from unilab_metrics.publish.wakeup import Wakeup
 from unilab_metrics.storage.filesystem import private_directory
 from unilab_metrics.storage.lease import Lease
 from unilab_metrics.storage.records import encode_record
-from unilab_metrics.storage.segments import segment_name
-from unilab_metrics.storage.spool_reader import (
-    LEASE_NAME,
-    SPOOL_EPOCH,
-    SPOOL_PREFIX,
-    SpoolBatch,
-    pass_over_damage,
-)
-from unilab_schema.codec import RecordKind, encode_payload
+from unilab_metrics.storage.spool_reader import LEASE_NAME
 from unilab_schema.identity import Identity
 
-SEGMENT_BYTES = 8 * 1024 * 1024
-QUOTA_BYTES = 256 * 1024 * 1024
-_MOST_ANNOUNCED_BYTES = 256 * 1024
-"""Copies of announcements that a repaired batch may carry and still be one message."""
 _FULL = frozenset({errno.ENOSPC, errno.EFBIG, errno.EDQUOT})
 _FORKED_TEXT = (
     "this process was forked from one that publishes metrics; nothing is logged here until it "
     "calls connect()"
 )
 
-PayloadAt = Callable[[int, int], bytes]
-"""(monotonic ns, wall clock ns) of the append to the record's payload."""
+PayloadAt = Callable[..., bytes]
+"""(monotonic ns, wall clock ns, arguments...) of the append to the record's payload."""
 
 
 class Spool:
@@ -80,31 +69,40 @@ class Spool:
         self._sleeper: Wakeup | None = None
         self._lock = threading.Lock()
         self._held_for_fork = False
-        self._waiting: deque[tuple[int, PayloadAt, bool]] = deque()
+        self._waiting: deque[tuple[int, PayloadAt, tuple[Any, ...], bool]] = deque()
         self._writing = False
         self._warning = ""
-        self._segment_bytes = segment_bytes
-        self._rotate_at = segment_bytes
-        self._quota_bytes = quota_bytes
-        self._closed_bytes = 0
-        self._trimmed_bytes = 0
         private_directory(directory)
         self._lease = Lease.create(directory, LEASE_NAME, str(os.getpid()).encode())
-        self._preamble = [encode_record(RecordKind.IDENTITY, 0, encode_payload(identity))]
-        self._number = 0
         try:
-            self._segment = self._new_segment()
+            self.files = SpoolFiles(
+                directory, identity, segment_bytes=segment_bytes, quota_bytes=quota_bytes
+            )
         except BaseException:
             self._lease.release()
             raise
-        self._segments = [self._segment]
         forking.watch(self)
 
     def wake_with(self, sleeper: Wakeup | None) -> None:
         """Who waits for appends."""
         self._sleeper = sleeper
 
-    def append(self, kind: int, payload_at: PayloadAt, *, announcement: bool = False) -> bool:
+    @overload
+    def append(
+        self, kind: int, payload_at: Callable[[int, int], bytes], *, announcement: bool = ...
+    ) -> bool: ...
+
+    @overload
+    def append(self, kind: int, payload_at: PayloadAt, args: tuple[Any, ...]) -> bool: ...
+
+    def append(
+        self,
+        kind: int,
+        payload_at: PayloadAt,
+        args: tuple[Any, ...] = (),
+        *,
+        announcement: bool = False,
+    ) -> bool:
         """Take the next sequence and write the record with one ``os.write``.
 
         True when it is in the spool, or will be: a call that finds its own thread inside (a
@@ -117,13 +115,13 @@ class Spool:
         me = get_ident()
         inside = self.inside
         if me in inside:
-            self._waiting.append((kind, payload_at, announcement))
+            self._waiting.append((kind, payload_at, args, announcement))
             return True
         try:
             # Inside the try: a signal may raise as soon as any call has returned.
             inside.add(me)
             with self._lock:
-                accepted = self._write(kind, payload_at, announcement)
+                accepted = self._write(kind, payload_at, args, announcement)
                 while self._waiting:
                     self._write(*self._waiting.popleft())
         finally:
@@ -145,21 +143,22 @@ class Spool:
         finally:
             self.inside.discard(me)
 
-    def _write(self, kind: int, payload_at: PayloadAt, announcement: bool) -> bool:
+    def _write(
+        self, kind: int, payload_at: PayloadAt, args: tuple[Any, ...], announcement: bool
+    ) -> bool:
         try:
             if self._writing:
                 self._recover()
             mono_ns = monotonic_ns()
-            payload = payload_at(mono_ns, time_ns())
+            payload = payload_at(mono_ns, time_ns(), *args)
             record = encode_record(kind, self.last + 1, payload)
-            segment = self._segment
-            size = segment.size_bytes + len(record)
-            if size > self._rotate_at:
-                segment = self._rotate()
-                size = segment.size_bytes + len(record)
-            if self._closed_bytes + size - self._trimmed_bytes > self._quota_bytes:
-                self.losses.count(losses.SPOOL_QUOTA)
-                return False
+            files = self.files
+            segment = files.current
+            if segment.size_bytes + len(record) > files.room_until:
+                segment = files.make_room(len(record), self.last + 1)
+                if segment is None:
+                    self.losses.count(losses.SPOOL_QUOTA)
+                    return False
             self._writing = True
             segment.append(record, mono_ns)
             self.last += 1
@@ -173,61 +172,14 @@ class Spool:
             self.losses.count(losses.OVERSIZE)
             return False
         if announcement:
-            self._preamble.append(encode_record(kind, 0, payload))
+            self.files.repeat(kind, payload)
         return True
 
     def _recover(self) -> None:
         """An exception of a signal handler, or of the disk, ended an append anywhere in it."""
-        self._segment.discard_uncounted()
-        self.last = self._segment.last
+        self.files.current.discard_uncounted()
+        self.last = self.files.current.last
         self._writing = False
-
-    def _rotate(self) -> SpoolSegment:
-        full = self._segment
-        try:
-            segment = self._new_segment()
-        except OSError:
-            # No file can be made here; the one that is open may still have room.
-            self._rotate_at = full.size_bytes + self._segment_bytes // 8
-            return full
-        self._rotate_at = max(self._segment_bytes, 2 * segment.size_bytes)
-        self._closed_bytes += full.size_bytes
-        self._segment = segment
-        self._segments.append(segment)
-        return segment
-
-    def _new_segment(self) -> SpoolSegment:
-        self._number += 1
-        name = segment_name(SPOOL_PREFIX, SPOOL_EPOCH, self._number)
-        return SpoolSegment(self.directory / name, self.last + 1, b"".join(self._preamble))
-
-    @property
-    def first(self) -> int:
-        """The lowest sequence that the spool still holds; ``last + 1`` if it is empty."""
-        return self._segments[0].first
-
-    def take(self, after: int, upto: int, max_bytes: int, *, verify: bool = False) -> SpoolBatch:
-        """The records from ``after + 1`` to at most ``upto``, verbatim; there must be one.
-
-        ``verify``: check each one, and pass over what cannot be read with a gap. Bytes that
-        the file system does not give back are passed over in any case.
-        """
-        first = self.first
-        if after + 1 < first:
-            return SpoolBatch(pass_over_damage(b"", after, first - 1), first - 1)
-        segment = self._segment_of(after + 1)
-        start, end, last = segment.range_after(after, upto, max_bytes)
-        data = segment.read(start, end)
-        if verify or len(data) < end - start:
-            data = pass_over_damage(data, after, last, self._announcements())
-        return SpoolBatch(data, last)
-
-    def _announcements(self) -> list[bytes]:
-        copies = self._preamble[1:]
-        return copies if sum(map(len, copies)) <= _MOST_ANNOUNCED_BYTES else []
-
-    def _segment_of(self, sequence: int) -> SpoolSegment:
-        return next(s for s in reversed(list(self._segments)) if s.first <= sequence)
 
     def sent_before_ns(self, sent: int, now_ns: int, earlier_ns: int) -> int:
         """The watermark: every frame stamped before it has a sequence up to ``sent``.
@@ -236,19 +188,10 @@ class Spool:
         which holds while some thread is in the middle of an append.
         """
         if sent < self.last:
-            sequence = max(sent + 1, self.first)
-            segment = self._segment_of(sequence)
-            return segment.stamps[sequence - segment.first]
+            return self.files.stamp_ns(sent + 1)
         if self.inside:
             return earlier_ns
         return now_ns if sent >= self.last else earlier_ns
-
-    def trim(self, durable: int) -> None:
-        """Delete the segments whose every record is durable in the journal."""
-        while len(self._segments) > 1 and self._segments[0].last <= durable:
-            segment = self._segments.pop(0)
-            self._trimmed_bytes += segment.size_bytes
-            segment.delete()
 
     def close(self, *, remove: bool) -> None:
         """Append nothing more. ``remove``: delete the spool, everything is durable; otherwise
@@ -258,11 +201,7 @@ class Spool:
         with self._lock:
             self.inactive = losses.CLOSED
             forking.forget(self)
-            for segment in self._segments:
-                if remove:
-                    segment.delete()
-                else:
-                    segment.close()
+            self.files.close(remove=remove)
             self._lease.release(unlink=remove)
             if remove:
                 try:
@@ -301,6 +240,5 @@ class Spool:
         self._warning = _FORKED_TEXT
         self._sleeper = None
         self.losses.after_fork_in_child()
-        for segment in self._segments:
-            segment.close()
+        self.files.close(remove=False)
         self._lease.release(unlink=False)

@@ -1,0 +1,135 @@
+"""The files of one's own spool: the open segment, the full ones, and what each segment repeats.
+
+Written under the spool's lock; :meth:`SpoolFiles.take`, :meth:`~SpoolFiles.trim` and the
+watermark belong to the thread that reads (the shipper).
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from unilab_metrics.publish.spool_segment import SpoolSegment
+from unilab_metrics.storage.records import encode_record
+from unilab_metrics.storage.segments import segment_name
+from unilab_metrics.storage.spool_reader import (
+    SPOOL_EPOCH,
+    SPOOL_PREFIX,
+    SpoolBatch,
+    pass_over_damage,
+)
+from unilab_schema.codec import RecordKind, encode_payload
+from unilab_schema.identity import Identity
+
+SEGMENT_BYTES = 8 * 1024 * 1024
+QUOTA_BYTES = 256 * 1024 * 1024
+_MOST_ANNOUNCED_BYTES = 256 * 1024
+"""Copies of announcements that a repaired batch may carry and still be one message."""
+
+
+class SpoolFiles:
+    """Segments in order; there is always one. Raises ``OSError`` if the first cannot be made."""
+
+    def __init__(
+        self,
+        directory: Path,
+        identity: Identity,
+        *,
+        segment_bytes: int = SEGMENT_BYTES,
+        quota_bytes: int = QUOTA_BYTES,
+    ) -> None:
+        self._directory = directory
+        self._segment_bytes = segment_bytes
+        self._quota_bytes = quota_bytes
+        self._closed_bytes = 0
+        self._trimmed_bytes = 0
+        self._rotate_at = segment_bytes
+        self._number = 0
+        self._preamble = [encode_record(RecordKind.IDENTITY, 0, encode_payload(identity))]
+        self.current = self._new_segment(1)
+        """The segment that is written to."""
+        self.room_until = min(segment_bytes, quota_bytes)
+        """Size of the current segment up to which a record needs no :meth:`make_room`."""
+        self._segments = [self.current]
+
+    def make_room(self, size_bytes: int, sequence: int) -> SpoolSegment | None:
+        """The segment for a record that is not sure to fit; ``None`` beyond the quota.
+
+        Goes on with the current segment when no new file can be made: that one may still
+        have room.
+        """
+        if self.current.size_bytes + size_bytes > self._rotate_at:
+            self._rotate(sequence)
+        left = self._quota_bytes - self._closed_bytes + self._trimmed_bytes
+        self.room_until = min(self._rotate_at, left)
+        return self.current if self.current.size_bytes + size_bytes <= left else None
+
+    def repeat(self, kind: int, payload: bytes) -> None:
+        """Let every later segment begin with this record too, as sequence 0."""
+        self._preamble.append(encode_record(kind, 0, payload))
+
+    def _rotate(self, sequence: int) -> None:
+        full = self.current
+        try:
+            segment = self._new_segment(sequence)
+        except OSError:
+            self._rotate_at = full.size_bytes + self._segment_bytes // 8
+            return
+        # A preamble that fills a segment must not make every record rotate.
+        self._rotate_at = max(self._segment_bytes, 2 * segment.size_bytes)
+        self._closed_bytes += full.size_bytes
+        self.current = segment
+        self._segments.append(segment)
+
+    def _new_segment(self, first: int) -> SpoolSegment:
+        self._number += 1
+        name = segment_name(SPOOL_PREFIX, SPOOL_EPOCH, self._number)
+        return SpoolSegment(self._directory / name, first, b"".join(self._preamble))
+
+    @property
+    def first(self) -> int:
+        """The lowest sequence that is still here; the next one if there is none."""
+        return self._segments[0].first
+
+    def take(self, after: int, upto: int, max_bytes: int, *, verify: bool = False) -> SpoolBatch:
+        """The records from ``after + 1`` to at most ``upto``, verbatim; there must be one.
+
+        ``verify``: check each one, and pass over what cannot be read with a gap. Bytes that
+        the file system does not give back are passed over in any case.
+        """
+        first = self.first
+        if after + 1 < first:
+            return SpoolBatch(pass_over_damage(b"", after, first - 1), first - 1)
+        segment = self._segment_of(after + 1)
+        start, end, last = segment.range_after(after, upto, max_bytes)
+        data = segment.read(start, end)
+        if verify or len(data) < end - start:
+            data = pass_over_damage(data, after, last, self._announcements())
+        return SpoolBatch(data, last)
+
+    def _announcements(self) -> list[bytes]:
+        copies = self._preamble[1:]
+        return copies if sum(map(len, copies)) <= _MOST_ANNOUNCED_BYTES else []
+
+    def stamp_ns(self, sequence: int) -> int:
+        """The monotonic stamp of a record, or of the first one here if that is later."""
+        sequence = max(sequence, self.first)
+        segment = self._segment_of(sequence)
+        return segment.stamps[sequence - segment.first]
+
+    def _segment_of(self, sequence: int) -> SpoolSegment:
+        return next(s for s in reversed(list(self._segments)) if s.first <= sequence)
+
+    def trim(self, durable: int) -> None:
+        """Delete the full segments whose every record is durable in the journal."""
+        while len(self._segments) > 1 and self._segments[0].last <= durable:
+            segment = self._segments.pop(0)
+            self._trimmed_bytes += segment.size_bytes
+            segment.delete()
+
+    def close(self, *, remove: bool) -> None:
+        """Close every descriptor; ``remove``: delete the files too."""
+        for segment in self._segments:
+            if remove:
+                segment.delete()
+            else:
+                segment.close()
