@@ -84,6 +84,7 @@ def _given(inherited: Inherited, run_dir: Path | None) -> str | None:
 def _derived(
     environ: Mapping[str, str], world_size: int, pid: int, parent: int, opened: int
 ) -> str:
-    if world_size == 1:
+    # torchrun may start even a single rank again, as another process of the same agent.
+    if world_size == 1 and TORCHRUN_VARIABLE not in environ:
         return alone_key(this_node(), process_name(pid), opened)
     return siblings_key(this_node(), process_name(parent), environ, world_size, opened)
