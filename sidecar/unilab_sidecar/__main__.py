@@ -19,7 +19,6 @@ from unilab_sidecar.plain import run_plain
 if TYPE_CHECKING:
     from unilab_sidecar.batch import Failure
 
-GOES_ON = "sidecar closed; the training goes on"
 _EXAMPLES = """\
 examples:
   python -m unilab_sidecar logs/sac/reach/2026-03-09_18-30-00_numpy
@@ -45,14 +44,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
         return Subscriber.attach(run_dir)
 
-    feed = Feed(attach, wait_for_bus=launched)
+    launcher = os.getppid()
+    feed = Feed(
+        attach,
+        wait_for_bus=launched,
+        is_wanted=lambda: not launched or os.getppid() == launcher,
+    )
     if options.plain or options.once or not can_show_screen(os.environ, launched=launched):
         failure = _run_plain(feed, once=bool(options.once))
     else:
         failure, return_code = _run_screen(feed, exit_with_run=bool(options.exit_with_run))
         if failure is None:
-            if launched:
-                _write_error(f"{GOES_ON}; Ctrl+C again stops it")
             return return_code
     return ExitCode.OK if failure is None else _give_up(failure.text, failure.exit_code)
 

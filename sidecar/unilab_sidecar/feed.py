@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Protocol
 
-from unilab_metrics.errors import UnilabMetricsError
+from unilab_metrics.errors import ExitCode, UnilabMetricsError
 from unilab_schema.control import Head, Snapshot
 from unilab_sidecar.batch import Batch, Failure
 
@@ -56,11 +56,19 @@ class UpdateSource(Protocol):
 class Feed:
     """Runs :meth:`run` in a thread; any other thread takes batches with :meth:`take`."""
 
-    def __init__(self, open_source: Callable[[], UpdateSource], *, wait_for_bus: bool) -> None:
+    def __init__(
+        self,
+        open_source: Callable[[], UpdateSource],
+        *,
+        wait_for_bus: bool,
+        is_wanted: Callable[[], bool] = lambda: True,
+    ) -> None:
         """``open_source`` attaches to the run, in the feed's thread. ``wait_for_bus``: the run
-        is about to start, so try again until its bus is there."""
+        is about to start, so try again until its bus is there. ``is_wanted``: whether who
+        started this viewer is still there to see it; asked a few times a second."""
         self._open_source = open_source
         self._wait_for_bus = wait_for_bus
+        self._is_wanted = is_wanted
         self._box: queue.Queue[Batch] = queue.Queue(BOX_BATCHES)
         self._stopped = threading.Event()
 
@@ -98,8 +106,14 @@ class Feed:
             text = f"{type(error).__name__}: {error}"
             self._put(Batch(failure=Failure(text, 1)))
 
+    def _is_over(self) -> bool:
+        if not self._stopped.is_set() and not self._is_wanted():
+            self._put(Batch(failure=Failure("the launcher is gone", ExitCode.UNEXPECTED)))
+            self._stopped.set()
+        return self._stopped.is_set()
+
     def _attach(self) -> UpdateSource | None:
-        while not self._stopped.is_set():
+        while not self._is_over():
             try:
                 return self._open_source()
             except UnilabMetricsError:
@@ -112,7 +126,7 @@ class Feed:
         joined = False
         handed_over_s = head_at_s = 0.0
         head: Head | None = None
-        while not self._stopped.is_set():
+        while not self._is_over():
             records = source.poll(POLL_MS)
             snapshot = None if joined else source.snapshot()
             joined = joined or snapshot is not None

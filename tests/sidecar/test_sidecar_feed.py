@@ -183,3 +183,11 @@ def test_before_the_first_update_the_line_says_what_is_awaited():
     assert format_line(Picture()) == "connecting"
     waiting = Picture(stage="waiting", connected=True, progress=Progress(0.5, "warm-up: 1 of 2"))
     assert format_line(waiting) == "waiting for the first update  warm-up: 1 of 2"
+
+
+def test_a_viewer_whose_launcher_is_gone_ends():
+    feed = Feed(FakeSource, wait_for_bus=True, is_wanted=lambda: False)
+    feed.run()
+    (batch,) = feed.take()
+    assert batch.failure is not None
+    assert batch.failure.text == "the launcher is gone"
