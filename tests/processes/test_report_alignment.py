@@ -12,6 +12,9 @@ import pytest
 from case_runs import aggregator_pid, delayed_python, ended, finish, start, updates
 from real_runs import only_run, until
 
+from unilab_metrics.storage.lease import is_free
+from unilab_metrics.transport.rendezvous import aggregator_lease
+
 # The collector makes five reports for each iteration of its learner, and none besides.
 TRAINING = """
 import os, sys, time
@@ -97,3 +100,23 @@ def test_an_aggregator_that_comes_when_everybody_is_gone(how: str, tmp_path: Pat
     subprocess.run(command, check=True, timeout=60, cwd=tmp_path)
     ended(run_dir)
     check(run_dir, 50)
+
+
+def test_a_second_attempt_that_no_aggregator_ever_saw(tmp_path: Path) -> None:
+    run_dir = tmp_path / "run"
+    for n in (1, 2):
+        python = sys.executable if n == 1 else tmp_path / "no-python"
+        training = start(
+            TRAINING, tmp_path / "logs", "20", "0", "0.2" if n == 2 else "30",
+            UNILAB_METRICS_RUN=str(run_dir), UNILAB_METRICS_PYTHON=str(python),
+        )  # fmt: skip
+        finish(training, say="close")
+        until(lambda: is_free(aggregator_lease(run_dir)))
+    assert len(updates(run_dir)) == 20
+    command = [sys.executable, "-m", "unilab_metrics", "aggregate", str(run_dir)]
+    subprocess.run(command, check=True, timeout=60, cwd=tmp_path)
+    ended(run_dir)
+    found = updates(run_dir)
+    assert [update.attempt for update, _ in found] == [1] * 20 + [2] * 20
+    for update, values in found:
+        assert values["reward/term"] == 100.0 * update.iteration + 2.0

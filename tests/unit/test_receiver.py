@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from sources_on_paper import PaperRun, PaperSource
 
+from unilab_metrics.aggregate.entries import OpenAttempt, RunEnd, SourceGone
 from unilab_metrics.aggregate.receiver import accept, admit
 from unilab_metrics.aggregate.sources import SourceState
 from unilab_metrics.storage.records import encode_record
@@ -142,3 +143,37 @@ def test_first_ranks_join_in_any_order() -> None:
     assert admit(paper.state, hello(paper, 1, b"x" * 16), alive).entries
     paper.join(1, learners=2)
     assert not admit(paper.state, hello(paper, 0, b"y" * 16), alive).opens_attempt
+
+
+def ended() -> PaperRun:
+    paper, zero, one = two()
+    for source in (zero, one):
+        paper.fold(source.end())
+        paper.fold(SourceGone(source.index, "finished", 0, 0))
+    paper.fold(RunEnd("completed", "", 0))
+    return paper
+
+
+def test_an_ended_run_is_opened_again_by_learner_zero_and_others_wait_for_it() -> None:
+    paper = ended()
+    for rank, role in ((1, "learner"), (0, "collector"), (5, "learner")):
+        refusal = admit(paper.state, hello(paper, rank, b"x" * 16, role), alive).refusal
+        assert refusal is not None
+        assert (refusal.code, refusal.final) == ("held", False)
+    assert admit(paper.state, hello(paper, 0, b"x" * 16), alive).opens_attempt
+
+
+def test_an_aggregator_that_ends_the_run_leaves_newcomers_to_the_next_one() -> None:
+    paper = ended()
+    refusal = admit(paper.state, hello(paper, 0, b"x" * 16), alive, is_closing=True).refusal
+    assert refusal is not None
+    assert (refusal.code, refusal.final) == ("closing", False)
+
+
+def test_what_a_dead_attempt_left_joins_it_although_its_places_were_taken_before() -> None:
+    paper = ended()
+    paper.fold(OpenAttempt(2, 0))
+    paper.lose(paper.join(0, learners=2))
+    assert admit(paper.state, hello(paper, 1, b"x" * 16), alive).entries
+    paper.lose(paper.join(1, learners=2))
+    assert admit(paper.state, hello(paper, 1, b"y" * 16), alive).refusal is not None

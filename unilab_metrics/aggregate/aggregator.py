@@ -10,11 +10,9 @@ import os
 import signal
 import socket
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Protocol
 
 import zmq
 
@@ -27,6 +25,7 @@ from unilab_metrics.aggregate.journal import Journal
 from unilab_metrics.aggregate.leftovers import SpoolDirectories
 from unilab_metrics.aggregate.liveness import Liveness
 from unilab_metrics.aggregate.newcomers import Newcomers
+from unilab_metrics.aggregate.options import Options
 from unilab_metrics.aggregate.outcome import end_status, outcome_of
 from unilab_metrics.aggregate.process_log import say
 from unilab_metrics.aggregate.sources import SourceState
@@ -44,34 +43,6 @@ _ABSENT_GRACE_S = 5.0
 _SAY_CLOSED_NS = 500_000_000
 _PAUSE_NS = 400_000_000
 _REJOIN_NS = 3_000_000_000
-
-
-class BackendProcess(Protocol):
-    """A writer that somebody starts, and starts again when it dies; called once a turn."""
-
-    def __call__(self) -> None:
-        """Look after the process once; never blocks, never raises."""
-        ...
-
-    @property
-    def is_finished(self) -> bool:
-        """Whether it has ended and will not be started again."""
-        ...
-
-
-@dataclass(frozen=True, kw_only=True)
-class Options:
-    """``start_grace_s``: how long to wait for the first source. ``lost_after_s``: silence of a
-    source on another node after which it is dead. ``drain_s``: how long the backends may take
-    at the end, and how long SIGTERM waits for the sources."""
-
-    spool_directories: Sequence[Path] = ()
-    start_grace_s: float = 60.0
-    lost_after_s: float = 60.0
-    straggler_deadline_s: float = 30.0
-    drain_s: float = 30.0
-    launch: str = ""
-    backends: Mapping[str, BackendProcess] = field(default_factory=dict[str, BackendProcess])
 
 
 def run_aggregator(
@@ -192,6 +163,8 @@ class _Aggregator:
         self._liveness.vacate(source)
 
     def _loop(self) -> int:
+        # What processes that are gone left behind is seen before the run can be over.
+        self._turn()
         while not self._is_over():
             self._turn()
         if not self._core.state.data.sources:
@@ -218,8 +191,10 @@ class _Aggregator:
         if now - self._checked_mono_ns >= _LIVENESS_INTERVAL_NS:
             self._checked_mono_ns = now
             self._liveness.check()
-            for backend in self._options.backends.values():
-                backend()
+            if self._core.state.data.ended is None or self._ingest.is_closing:
+                # A writer would take the end of an earlier attempt for its own end.
+                for backend in self._options.backends.values():
+                    backend()
         self._core.seal_due(self._newcomers.ranks)
         self._finish_turn()
 
@@ -256,10 +231,11 @@ class _Aggregator:
             return False
         if self._core.state.missing_learners() and not self._core.state.data.iterations_sealed:
             return alive_s > min(self._options.start_grace_s, _ABSENT_GRACE_S)
-        return True
+        return not self._newcomers.ranks()
 
     def _close_run(self) -> None:
         core = self._core
+        self._ingest.is_closing = self._liveness.is_closing = True
         core.seal_all()
         if core.state.data.ended is None:
             status, text = end_status(core.state.data)

@@ -38,6 +38,8 @@ class Ingest:
         self._vacate = vacate
         self.peers: dict[int, Peer] = {}
         self.bad_messages = 0
+        self.is_closing = False
+        """Whether new sources are left to the next aggregator."""
         self.is_closed = False
 
     def peer(self, source: SourceState) -> Peer:
@@ -107,10 +109,10 @@ class Ingest:
 
     def _take_hello(self, routing_id: bytes, hello: Hello) -> None:
         state = self._core.state
-        admission = admit(state, hello, self._is_dead)
+        admission = admit(state, hello, self._is_dead, is_closing=self.is_closing)
         if admission.vacate is not None:
             self._vacate(admission.vacate)
-            admission = admit(state, hello, self._is_dead)
+            admission = admit(state, hello, self._is_dead, is_closing=self.is_closing)
         if admission.refusal is not None:
             self._send(routing_id, admission.refusal)
             return

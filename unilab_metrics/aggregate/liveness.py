@@ -12,7 +12,7 @@ from pathlib import Path
 
 from unilab_metrics.aggregate.core import Core
 from unilab_metrics.aggregate.entries import OpenAttempt, SourceGone
-from unilab_metrics.aggregate.leftovers import SpoolDirectories, remove_spool
+from unilab_metrics.aggregate.leftovers import Orphan, SpoolDirectories, remove_spool
 from unilab_metrics.aggregate.peers import Peer
 from unilab_metrics.aggregate.process_log import say
 from unilab_metrics.aggregate.receiver import accept, admit
@@ -20,6 +20,7 @@ from unilab_metrics.aggregate.sources import SourceState
 from unilab_metrics.storage import lease
 from unilab_metrics.storage.spool_reader import LEASE_NAME, SpoolReader
 from unilab_schema.control import Hello
+from unilab_schema.identity import LEARNER
 
 _READ_BYTES = 512 * 1024
 
@@ -42,6 +43,8 @@ class Liveness:
         self._lost_after_ns = int(lost_after_s * 1e9)
         self._peer = peer
         self._adopted: dict[Path, SourceState] = {}
+        self.is_closing = False
+        """Whether spools of unknown processes are left to the next aggregator."""
 
     def is_dead(self, source: SourceState) -> bool:
         """Whether the source's process is known to be gone."""
@@ -59,9 +62,8 @@ class Liveness:
                 self._leave(source, "finished")
             elif self.is_dead(source):
                 self.vacate(source)
-        known = {Path(s.identity.spool_path) for s in self._core.state.data.sources}
-        for orphan in self._spools.orphans(known):
-            self._adopt_unknown(orphan.directory)
+        if not self.is_closing:
+            self._adopt_orphans()
         self._remove_adopted()
 
     def vacate(self, source: SourceState) -> None:
@@ -106,6 +108,13 @@ class Liveness:
                 self._core.fold(accepted.entry, accepted.records)
         self._adopted[directory] = source
 
+    def _adopt_orphans(self) -> None:
+        known = {Path(s.identity.spool_path) for s in self._core.state.data.sources}
+        orphans = list(self._spools.orphans(known))
+        # Learners first, by rank: rank 0 opens the attempt that the others belong to.
+        for orphan in sorted(orphans, key=_order):
+            self._adopt_unknown(orphan.directory)
+
     def _adopt_unknown(self, directory: Path) -> None:
         """The spool of a process that was killed before we ever heard of it."""
         reader = SpoolReader(directory)
@@ -135,3 +144,8 @@ class Liveness:
             if self._core.durable_cursor(source.index) >= source.cursor:
                 del self._adopted[directory]
                 remove_spool(directory)
+
+
+def _order(orphan: Orphan) -> tuple[bool, int, int]:
+    identity = orphan.identity
+    return identity.key.role != LEARNER, identity.key.rank, identity.started_unix_ns

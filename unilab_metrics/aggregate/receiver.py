@@ -46,13 +46,18 @@ class Acceptance(NamedTuple):
     rewind: bool
 
 
-def admit(state: AggregatorState, hello: Hello, is_dead: IsDead) -> Admission:
-    """Decide on a Hello. ``is_dead`` tells whether a source's process is known to be gone."""
+def admit(
+    state: AggregatorState, hello: Hello, is_dead: IsDead, *, is_closing: bool = False
+) -> Admission:
+    """Decide on a Hello. ``is_dead`` tells whether a source's process is known to be gone.
+
+    ``is_closing``: this aggregator is ending the run, which its successor may go on with.
+    """
     identity = hello.identity
     known = state.source_of(identity.incarnation)
     if known is not None:
         return Admission(_gap(known, hello))
-    if state.data.ended is not None:
+    if is_closing:
         return Admission(refusal=Reject("closing", "the run is ending", retry_after_s=1.0))
     if len(state.data.sources) >= MAX_SOURCES:
         text = f"{MAX_SOURCES} sources are known already"
@@ -73,13 +78,16 @@ def admit(state: AggregatorState, hello: Hello, is_dead: IsDead) -> Admission:
 def _join(state: AggregatorState, identity: Identity, is_dead: IsDead) -> Admission:
     joined = SourceJoined(len(state.data.sources), identity)
     zero = state.learner_zero()
-    if zero is None or zero.attempt != state.data.attempt:
-        return Admission((joined,))
+    attempt = state.data.attempt
+    has_ended = state.data.ended is not None
+    if zero is None or zero.attempt != attempt:
+        return Admission((joined,), opens_attempt=has_ended)
     if identity.key.role == LEARNER and identity.key.rank == 0:
         return Admission((joined,), opens_attempt=True)
     zero_is_gone = zero.status != "live" or zero.ended is not None or is_dead(zero)
-    occupied = state.occupant(identity.key.rank, identity.key.role, identity.key.instance)
-    if zero_is_gone and occupied is not None:
+    occupant = state.occupant(identity.key.rank, identity.key.role, identity.key.instance)
+    had_its_turn = occupant is not None and occupant.attempt == attempt
+    if has_ended or (zero_is_gone and had_its_turn):
         text = "waiting for rank 0 to open the next attempt"
         return Admission(refusal=Reject("held", text, retry_after_s=0.5))
     return Admission((joined,))

@@ -58,7 +58,8 @@ def aggregate(
     What is not said is taken from how the run was started. Ends with the run; SIGTERM lets it
     end when the sources have, at the latest after its drain time.
     """
-    from unilab_metrics.aggregate.aggregator import BackendProcess, Options, run_aggregator
+    from unilab_metrics.aggregate.aggregator import run_aggregator
+    from unilab_metrics.aggregate.options import BackendProcess, Options
     from unilab_metrics.aggregate.process_log import say
     from unilab_metrics.run.bus_settings import clear_launch, read_settings
     from unilab_metrics.run.processes import start_writer

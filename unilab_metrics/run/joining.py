@@ -132,12 +132,13 @@ def open_child(wish: ChildWish) -> Publisher:
     """The publisher of a process that belongs to a rank. Raises as :func:`open_rank` does."""
     environ = os.environ
     place = resolve_place(environ, rank=wish.rank)
-    launch = launch_of_child(environ, place, wish.inherited, wish.run_dir)
+    run_dir = wish.run_dir or wish.inherited.run_dir
+    launch = launch_of_child(environ, place, wish.inherited, run_dir)
     return open_publisher(
         SourceKey(place.rank, wish.role, wish.instance),
         msgspec.structs.replace(wish.run, world_size=place.world_size),
         launch_directory=spool_root() / launch,
-        find_bus=BusFinder(wish.run_dir or wish.inherited.run_dir, launch),
+        find_bus=BusFinder(run_dir, launch),
         expected_learners=place.world_size,
         version=__version__,
     )
