@@ -24,6 +24,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -46,6 +47,9 @@ TURN_CALLS = 50
 
 Call = Callable[[int], object]
 
+_numbers = count()
+"""Iterations, steps: the same source for every contender."""
+
 
 def main() -> None:
     parser = argparse.ArgumentParser(description="Cost of publishing 60 values.")
@@ -60,8 +64,8 @@ def main() -> None:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="um-bench-")))
         calls = stack.enter_context(contenders(folder))
         for call in calls.values():
-            for number in range(200):
-                call(number)
+            for _ in range(200):
+                call(next(_numbers))
         hot = {name: measure_hot(call, options.hot_calls, name) for name, call in calls.items()}
         looped = measure_loop(calls, options.seconds)
         print_table(hot, looped)
@@ -107,11 +111,8 @@ def contenders(folder: Path) -> Iterator[dict[str, Call]]:
         fd = os.open(Path(spools) / "bare", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
         stack.callback(os.close, fd)
 
-        numbers = iter(range(10**9))
         calls: dict[str, Call] = {
-            "log() of 60 floats": lambda n: publisher.log(
-                values, iteration=next(numbers), env_steps=n
-            ),
+            "log() of 60 floats": lambda n: publisher.log(values, iteration=n, env_steps=n),
             "msgspec + zmq in the caller": lambda n: push.send(
                 encoder.encode((n, values)), zmq.NOBLOCK
             ),
@@ -120,7 +121,7 @@ def contenders(folder: Path) -> Iterator[dict[str, Call]]:
         tensors = tensors_of(values)
         if tensors:
             calls["log() of 60 0-d tensors"] = lambda n: publisher.log(
-                tensors, iteration=next(numbers), env_steps=n
+                tensors, iteration=n, env_steps=n
             )
         writer = summary_writer(folder)
         if writer is not None:
@@ -148,26 +149,40 @@ def summary_writer(folder: Path) -> Any:
     return SummaryWriter(str(folder / "tensorboardX"))
 
 
-def measure_hot(call: Call, count: int, name: str) -> np.ndarray:
-    count = count if "add_scalar" not in name else count // 20
-    costs = np.empty(count)
+def measure_hot(call: Call, calls: int, name: str) -> np.ndarray:
+    calls = calls if "add_scalar" not in name else calls // 20
+    costs = np.empty(calls)
     clock = time.perf_counter_ns
-    for number in range(count):
+    for at, number in zip(range(calls), _numbers, strict=False):
         before = clock()
         call(number)
-        costs[number] = clock() - before
+        costs[at] = clock() - before
     return costs / 1e3
 
 
 def measure_loop(calls: dict[str, Call], seconds: float) -> dict[str, np.ndarray]:
-    """One call per 10 ms, in turns of half a second."""
+    """One call per 10 ms, in turns of half a second.
+
+    The first three lines take turns among themselves, because tensorboardX's thread and torch
+    would otherwise weigh on whichever line comes after theirs.
+    """
+    names = list(calls)
+    groups = [names[:3], names[3:]]
+    found: dict[str, np.ndarray] = {}
+    for group in groups:
+        found.update(_in_turns({name: calls[name] for name in group}, seconds))
+    return found
+
+
+def _in_turns(calls: dict[str, Call], seconds: float) -> dict[str, np.ndarray]:
     costs: dict[str, list[float]] = {name: [] for name in calls}
     clock = time.perf_counter_ns
     for _ in range(max(int(seconds / (TURN_CALLS * TICK_S)), 1)):
         for name, call in calls.items():
             due = time.perf_counter()
-            for number in range(TURN_CALLS):
+            for _ in range(TURN_CALLS):
                 due += TICK_S
+                number = next(_numbers)
                 time.sleep(max(due - time.perf_counter(), 0.0))
                 before = clock()
                 call(number)

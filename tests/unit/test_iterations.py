@@ -11,8 +11,9 @@ from unilab_metrics.publish.strict import DuplicateTagError
 def log(
     clock: IterationClock, iteration: int | None = None, *, more: bool = False
 ) -> tuple[int, bool]:
-    placed, completes = clock.place(iteration, more)
-    clock.placed(placed, completes, iteration is not None)
+    expected = clock.joined(iteration)
+    placed, completes = clock.advance(iteration, more)
+    assert placed == expected
     return placed, completes
 
 
@@ -54,29 +55,37 @@ def test_a_tag_twice_in_one_iteration_is_refused() -> None:
     clock.refuse_duplicates(2, ("a", "b"))
 
 
+def complete(clock: IterationClock, iteration: int, env_steps: int, now_ns: int) -> object:
+    clock.env_steps = env_steps
+    assert clock.advance(iteration, more=False) == (iteration, True)
+    return clock.collect(now_ns)
+
+
 def test_wall_and_throughput_of_an_iteration() -> None:
     clock = IterationClock()
     clock.start_training(1000)
     clock.start_iteration(0)
-    clock.count_env_steps(1384)
-    assert clock.collect(500_000_000) == {"Perf/iteration_time": 0.5, "Perf/total_fps": 768.0}
-    assert clock.collect(600_000_000) is None
+    assert complete(clock, 1, 1384, 500_000_000) == {
+        "Perf/iteration_time": 0.5,
+        "Perf/total_fps": 768.0,
+    }
+    assert complete(clock, 2, 1384, 600_000_000) == {}
 
 
 def test_no_throughput_without_two_counters_or_a_wall() -> None:
     clock = IterationClock()
     clock.start_iteration(0)
-    clock.count_env_steps(10)
-    assert clock.collect(1_000_000_000) == {"Perf/iteration_time": 1.0}
+    assert complete(clock, 1, 10, 1_000_000_000) == {"Perf/iteration_time": 1.0}
     clock.start_iteration(2_000_000_000)
-    assert clock.collect(2_000_000_000) == {"Perf/iteration_time": 0.0}
+    assert complete(clock, 2, 20, 2_000_000_000) == {"Perf/iteration_time": 0.0}
 
 
 def test_steps_of_an_unmeasured_iteration_do_not_swell_the_next() -> None:
     clock = IterationClock()
     clock.start_training(0)
-    clock.count_env_steps(100)
-    assert clock.collect(1_000_000_000) is None
+    assert complete(clock, 1, 100, 1_000_000_000) == {}
     clock.start_iteration(1_000_000_000)
-    clock.count_env_steps(110)
-    assert clock.collect(2_000_000_000) == {"Perf/iteration_time": 1.0, "Perf/total_fps": 10.0}
+    assert complete(clock, 2, 110, 2_000_000_000) == {
+        "Perf/iteration_time": 1.0,
+        "Perf/total_fps": 10.0,
+    }

@@ -45,7 +45,8 @@ class FrameWriter:
         self._refuse = refuse
         self._strict = strict
         self._key_sets = KeySets(self._announce)
-        self._seen: dict[tuple[str, ...], tuple[Part, ...]] = {}
+        self.seen: dict[tuple[str, ...], tuple[Part, ...]] = {}
+        """Key sets of callers that need no :meth:`admit`, with their frames."""
 
     def admit(self, values: Mapping[str, Any]) -> Admitted:
         """What of a caller's values may be logged; the rest is refused by tag.
@@ -53,9 +54,6 @@ class FrameWriter:
         Raises :class:`TagError` in strict mode.
         """
         tags = tuple(values)
-        parts = self._seen.get(tags)
-        if parts is not None:
-            return values, tags, parts
         admitted: dict[str, Any] = {}
         for raw, value in values.items():
             verdict = self._rules.judge(raw)
@@ -74,9 +72,9 @@ class FrameWriter:
             return admitted, tuple(admitted), None
         parts = self._key_sets.parts(tags)
         if parts is not None:
-            if len(self._seen) >= _REMEMBERED:
-                self._seen.clear()
-            self._seen[tags] = parts
+            if len(self.seen) >= _REMEMBERED:
+                self.seen.clear()
+            self.seen[tags] = parts
         return values, tags, parts
 
     def write(

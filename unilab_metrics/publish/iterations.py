@@ -21,42 +21,52 @@ class IterationClock:
         self._numbered = False
         self._tagged_iteration: int | None = None
         self._tags: list[tuple[str, ...]] = []
-        self._started_ns: int | None = None
-        self._env_steps: int | None = None
+        self._started_ns = 0
+        self.started = False
+        """Whether the start of the running iteration was measured."""
+        self.env_steps: int | None = None
+        """This rank's own cumulative counter, newest value."""
         self._baseline_steps: int | None = None
 
     def start_training(self, env_steps: int) -> None:
         """The end of warm-up: throughput counts from here."""
-        self._baseline_steps = self._env_steps = env_steps
-        self._started_ns = None
+        self._baseline_steps = self.env_steps = env_steps
+        self.started = False
 
     def start_iteration(self, now_ns: int) -> None:
         """The top of the loop: the iteration's wall begins."""
         self._started_ns = now_ns
+        self.started = True
 
-    def place(self, iteration: int | None, more: bool) -> tuple[int, bool]:
-        """The iteration that a call belongs to, and whether the call completes it. Changes
-        nothing: :meth:`placed` does."""
-        if iteration is None:
-            if self._newest is None:
-                iteration = 0
-            elif self._numbered or not self._newest_complete:
-                iteration = self._newest
-            else:
-                iteration = self._newest + 1
-        late = self._newest is not None and (
-            iteration < self._newest or (iteration == self._newest and self._newest_complete)
-        )
-        return iteration, not more and not late
+    def joined(self, number: int | None) -> int:
+        """The iteration that a call belongs to."""
+        if number is not None:
+            return number
+        if self._newest is None:
+            return 0
+        if self._numbered or not self._newest_complete:
+            return self._newest
+        return self._newest + 1
 
-    def placed(self, iteration: int, completes: bool, numbered: bool) -> None:
-        """The call is in the spool. ``numbered``: the caller gave the number."""
-        self._numbered = self._numbered or numbered
-        if self._newest is None or iteration > self._newest:
-            self._newest = iteration
+    def advance(self, number: int | None, more: bool) -> tuple[int, bool]:
+        """Count a call: the iteration that it belongs to, and whether it completes it, which
+        late values do not."""
+        if number is None:
+            number = self.joined(None)
+        else:
+            self._numbered = True
+        newest = self._newest
+        completes = not more
+        if newest is None or number > newest:
+            self._newest = number
             self._newest_complete = completes
-        elif iteration == self._newest and completes:
-            self._newest_complete = True
+        elif number == newest and not self._newest_complete:
+            self._newest_complete = completes
+        else:
+            return number, False
+        if completes and not self.started:
+            self._baseline_steps = self.env_steps
+        return number, completes
 
     def refuse_duplicates(self, iteration: int, tags: tuple[str, ...]) -> None:
         """Strict mode: remember ``tags``. Raises :class:`DuplicateTagError` for one that an
@@ -73,23 +83,19 @@ class IterationClock:
             return
         self._tags.append(tags)
 
-    def count_env_steps(self, env_steps: int) -> None:
-        """The rank's own cumulative counter."""
-        self._env_steps = env_steps
-
-    def collect(self, now_ns: int) -> dict[str, float] | None:
+    def collect(self, now_ns: int) -> dict[str, float]:
         """Wall and throughput of the iteration that completes at ``now_ns``.
 
-        ``None`` unless its start was measured; no throughput without two counters of
-        environment steps or with a wall of zero.
+        Empty unless its start was measured; no throughput without two counters of environment
+        steps or with a wall of zero.
         """
-        steps, baseline = self._env_steps, self._baseline_steps
-        self._baseline_steps = steps
-        if self._started_ns is None:
-            return None
+        if not self.started:
+            return {}
+        self.started = False
         wall_s = (now_ns - self._started_ns) / 1e9
-        self._started_ns = None
         values = {ITERATION_TIME: wall_s}
+        steps, baseline = self.env_steps, self._baseline_steps
+        self._baseline_steps = steps
         if steps is not None and baseline is not None and wall_s > 0.0:
             values[TOTAL_FPS] = (steps - baseline) / wall_s
         return values

@@ -112,54 +112,53 @@ class Publisher(Emitter):
         Raises ``ValueError`` in strict mode for a tag that is not registered, that the logger
         owns, or that was given twice for this iteration.
         """
-        spool = self._spool
-        if spool.inactive:
-            spool.refuse()
+        if self._spool.inactive:
+            self._spool.refuse()
             return
         try:
-            if self._is_learner:
-                self._log_iteration(values, iteration, env_steps, more, already_reduced)
-            else:
+            if not self._is_learner:
                 self._log_report(values, iteration, env_steps)
+                return
+            if iteration is not None and not (
+                type(iteration) is int and 0 <= iteration <= MAX_STEP
+            ):
+                iteration = self._counter(iteration, "iteration")
+                if iteration is None:
+                    return
+            if env_steps is not None and not (
+                type(env_steps) is int and 0 <= env_steps <= MAX_STEP
+            ):
+                env_steps = self._counter(env_steps, "env_steps")
+            frames, iterations = self._frames, self._iterations
+            tags = tuple(values)
+            parts = frames.seen.get(tags)
+            if parts is None:
+                values, tags, parts = frames.admit(values)
+            if self._strict:
+                iterations.refuse_duplicates(iterations.joined(iteration), tags)
+            if env_steps is not None:
+                iterations.env_steps = env_steps
+            iteration, completes = iterations.advance(iteration, more)
+            if completes and (iterations.started or self._phases.used or self.episodes.known):
+                own = self._own_of_iteration()
+                if already_reduced:
+                    frames.write(own, tuple(own), None, iteration, env_steps, more=True)
+                else:
+                    values = {**own, **values}
+                    tags, parts = tuple(values), None
+            frames.write(values, tags, parts, iteration, env_steps, more, already_reduced)
         except StrictModeError:
             raise
         except Exception as error:  # noqa: BLE001 - a training must never end because of us
             self.losses.internal_error(error)
 
-    def _log_iteration(
-        self,
-        values: Mapping[str, Any],
-        number: Any,
-        env_steps: Any,
-        more: bool,
-        already_reduced: bool,
-    ) -> None:
-        iterations = self._iterations
-        if number is not None and not (type(number) is int and 0 <= number <= MAX_STEP):
-            number = self._counter(number, "iteration")
-            if number is None:
-                return
-        steps = env_steps
-        if steps is not None and not (type(steps) is int and 0 <= steps <= MAX_STEP):
-            steps = self._counter(steps, "env_steps")
-        iteration, completes = iterations.place(number, more)
-        values, tags, parts = self._frames.admit(values)
-        if self._strict:
-            iterations.refuse_duplicates(iteration, tags)
-        if steps is not None:
-            iterations.count_env_steps(steps)
-        if completes:
-            now = monotonic_ns()
-            timing = iterations.collect(now)
-            if timing or self._phases.used or self.episodes.known:
-                own = {**self._phases.collect(now), **self.episodes.collect(), **(timing or {})}
-                if already_reduced:
-                    self._frames.write(own, tuple(own), None, iteration, steps, more=True)
-                else:
-                    values = {**own, **values}
-                    tags, parts = tuple(values), None
-        if self._frames.write(values, tags, parts, iteration, steps, more, already_reduced):
-            iterations.placed(iteration, completes, number is not None)
+    def _own_of_iteration(self) -> dict[str, float]:
+        now = monotonic_ns()
+        return {
+            **self._phases.collect(now),
+            **self.episodes.collect(),
+            **self._iterations.collect(now),
+        }
 
     def _log_report(self, values: Mapping[str, Any], iteration: Any, env_steps: Any) -> None:
         if iteration is not None:
@@ -168,7 +167,10 @@ class Publisher(Emitter):
                 raise ArgumentError(text)
             self._refuse(losses.BAD_CALL, "iteration", text)
         steps = None if env_steps is None else self._counter(env_steps, "env_steps")
-        values, tags, parts = self._frames.admit(values)
+        tags = tuple(values)
+        parts = self._frames.seen.get(tags)
+        if parts is None:
+            values, tags, parts = self._frames.admit(values)
         own = self._phases.collect(monotonic_ns())
         own.update(self.episodes.collect())
         own.update(self._gauges.values())

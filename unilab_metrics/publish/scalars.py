@@ -19,8 +19,9 @@ from typing import Any, NamedTuple, cast
 import numpy as np
 
 from unilab_metrics.publish.tensors import (
+    NotANumberError,
     is_on_host,
-    refusal_of_tensor,
+    refuse_tensor,
     tensor_type,
     to_host,
 )
@@ -78,10 +79,6 @@ class Scalars(NamedTuple):
     refused: list[Refusal]
 
 
-class _NotANumberError(Exception):
-    """The reason why a value is refused."""
-
-
 def convert(values: Mapping[str, Any]) -> Scalars:
     """Every value that is a number, in the order of ``values``.
 
@@ -95,12 +92,14 @@ def convert(values: Mapping[str, Any]) -> Scalars:
     tensor = tensor_type()
     for tag, value in values.items():
         try:
-            if tensor is not None and isinstance(value, tensor) and not is_on_host(value):
-                reason = refusal_of_tensor(value)
-                if reason:
-                    raise _NotANumberError(reason)
-                on_device[tag] = value
-                numbers_by_tag[tag] = math.nan
+            if tensor is not None and isinstance(value, tensor):
+                if is_on_host(value):
+                    number = value.item()
+                    numbers_by_tag[tag] = number if type(number) is float else to_float(number)
+                else:
+                    refuse_tensor(value)
+                    on_device[tag] = value
+                    numbers_by_tag[tag] = math.nan
             elif isinstance(value, Mean):
                 weight = _weight(value.weight)
                 if weight:
@@ -108,7 +107,7 @@ def convert(values: Mapping[str, Any]) -> Scalars:
                     weights[tag] = weight
             else:
                 numbers_by_tag[tag] = to_float(value)
-        except _NotANumberError as error:
+        except NotANumberError as error:
             refused.append(Refusal(tag, str(error)))
         except Exception as error:  # noqa: BLE001 - a value's own code may raise anything
             refused.append(Refusal(tag, f"{type(value).__name__}: {error}"))
@@ -134,14 +133,12 @@ def to_float(value: Any) -> float:
             return math.inf if value > 0 else -math.inf
     tensor = tensor_type()
     if tensor is not None and isinstance(value, tensor):
-        reason = refusal_of_tensor(value)
-        if reason:
-            raise _NotANumberError(reason)
-        return float(value.item())
+        refuse_tensor(value)
+        return to_float(value.item())
     if isinstance(value, np.ndarray | np.generic):
         return _from_numpy(value)
     if isinstance(value, str | bytes | bytearray | complex) or value is None:
-        raise _NotANumberError(f"a value of type {kind.__name__} is no number")
+        raise NotANumberError(f"a value of type {kind.__name__} is no number")
     if isinstance(value, numbers.Real):
         return float(value)
     return _from_array_like(value)
@@ -149,11 +146,11 @@ def to_float(value: Any) -> float:
 
 def _from_numpy(value: Any) -> float:
     if value.size != 1:
-        raise _NotANumberError(f"shape {value.shape} has {value.size} elements, not one")
+        raise NotANumberError(f"shape {value.shape} has {value.size} elements, not one")
     kind = value.dtype.kind
     # ml_dtypes registers bfloat16 and the float8 types as kind V with a float conversion.
     if kind not in _REAL_KINDS and not (kind == "V" and "float" in value.dtype.name):
-        raise _NotANumberError(f"dtype {value.dtype} is no real number")
+        raise NotANumberError(f"dtype {value.dtype} is no real number")
     return float(value.reshape(()).item() if kind != "V" else value.reshape(()).astype(float))
 
 
@@ -163,19 +160,19 @@ def _from_array_like(value: Any) -> float:
     shape = getattr(value, "shape", None)
     if shape is not None and hasattr(value, "dtype") and hasattr(value, "item"):
         if math.prod(shape) != 1:
-            raise _NotANumberError(f"shape {tuple(shape)} does not have one element")
+            raise NotANumberError(f"shape {tuple(shape)} does not have one element")
         scalar = value.item()
         if type(scalar) is not kind:
             return to_float(scalar)
     if hasattr(kind, "__float__") and not hasattr(kind, "__len__"):
         return float(value)
-    raise _NotANumberError(f"a value of type {kind.__name__} is no number")
+    raise NotANumberError(f"a value of type {kind.__name__} is no number")
 
 
 def _weight(value: Any) -> float:
     weight = to_float(value)
     if not (math.isfinite(weight) and weight >= 0.0):
-        raise _NotANumberError(f"a weight of {weight}")
+        raise NotANumberError(f"a weight of {weight}")
     return weight
 
 
@@ -204,8 +201,7 @@ def _integral(value: Any) -> int | None:
     elif hasattr(value, "item"):
         tensor = tensor_type()
         if tensor is not None and isinstance(value, tensor):
-            if refusal_of_tensor(value):
-                return None
+            refuse_tensor(value)
         elif math.prod(value.shape) != 1:
             return None
         scalar = value.item()

@@ -69,6 +69,7 @@ class Shipper:
         self._wakeup = Wakeup()
         self._context: zmq.Context[zmq.Socket[bytes]] | None = None
         self._socket: zmq.Socket[bytes] | None = None
+        self._poller: zmq.Poller | None = None
         self._endpoint = ""
         self._watermark_ns = 0
         self._last_batch_ns = 0
@@ -144,7 +145,6 @@ class Shipper:
                 sockets.terminate(self._context)
 
     def _turn(self) -> None:
-        self._wakeup.clear()
         now = monotonic_ns()
         if now - self._last_second_ns >= _SECOND_NS:
             self._last_second_ns = now
@@ -194,6 +194,9 @@ class Shipper:
         if self._context is None:
             self._context = sockets.context()
         self._socket = sockets.dealer(self._context, endpoint)
+        self._poller = zmq.Poller()
+        self._poller.register(self._wakeup.fileno(), zmq.POLLIN)
+        self._poller.register(self._socket, zmq.POLLIN)
         self._endpoint = endpoint
         self._delivery.connected(now)
 
@@ -266,7 +269,7 @@ class Shipper:
             self._poll(SEARCH_INTERVAL_NS / 1e9)
             return
         if self._closing or not self._delivery.greeted:
-            self._poll(CLOSING_PING_INTERVAL_NS / 1e9, self._socket)
+            self._poll(CLOSING_PING_INTERVAL_NS / 1e9, self._poller)
             return
         pause_ns = self._last_records_ns + SHIP_INTERVAL_NS - monotonic_ns()
         if pause_ns > 0:
@@ -275,11 +278,13 @@ class Shipper:
             return
         self._wakeup.armed = True
         if self._delivery.sendable(self._spool.last) <= self._delivery.sent:
-            self._poll(PING_INTERVAL_NS / 1e9, self._socket)
+            self._poll(PING_INTERVAL_NS / 1e9, self._poller)
 
-    def _poll(self, timeout_s: float, socket: zmq.Socket[bytes] | None = None) -> None:
-        poller = zmq.Poller()
-        poller.register(self._wakeup.fileno(), zmq.POLLIN)
-        if socket is not None:
-            poller.register(socket, zmq.POLLIN)
-        poller.poll(max(int(timeout_s * 1e3), 1))
+    def _poll(self, timeout_s: float, poller: zmq.Poller | None = None) -> None:
+        """Sleep, until woken or (with ``poller``) until the aggregator says something."""
+        timeout_ms = max(int(timeout_s * 1e3), 1)
+        if poller is None:
+            self._wakeup.sleep(timeout_ms)
+        else:
+            ready = dict(poller.poll(timeout_ms))
+            self._wakeup.awake(woken=self._wakeup.fileno() in ready)

@@ -7,10 +7,16 @@ and fetched together, because each fetch waits for everything that the device st
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
+from operator import attrgetter
 from typing import Any
 
 _EXACT_IN_FLOAT32 = frozenset({"torch.float32", "torch.float16", "torch.bfloat16"})
 _WITHOUT_FLOAT64 = frozenset({"mps", "xla"})
+
+
+class NotANumberError(Exception):
+    """The reason why a value is refused."""
 
 
 def tensor_type() -> type | None:
@@ -18,18 +24,17 @@ def tensor_type() -> type | None:
     return getattr(sys.modules.get("torch"), "Tensor", None)
 
 
-def is_on_host(tensor: Any) -> bool:
-    """Whether reading the tensor needs no device."""
-    return bool(tensor.is_cpu)
+is_on_host: Callable[[Any], bool] = attrgetter("is_cpu")
+"""Whether reading a tensor needs no device."""
 
 
-def refusal_of_tensor(tensor: Any) -> str:
-    """Why a tensor is no number; empty if it is one. Does not look at its value."""
+def refuse_tensor(tensor: Any) -> None:
+    """Raises :class:`NotANumberError` if it is none. Does not look at its value."""
     if tensor.numel() != 1:
-        return f"shape {tuple(tensor.shape)} has {tensor.numel()} elements, not one"
+        count = tensor.numel()
+        raise NotANumberError(f"shape {tuple(tensor.shape)} has {count} elements, not one")
     if tensor.is_complex():
-        return f"dtype {tensor.dtype} is no real number"
-    return ""
+        raise NotANumberError(f"dtype {tensor.dtype} is no real number")
 
 
 def to_host(tensors: dict[str, Any]) -> dict[str, float | str]:

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import os
+import select
 
 
 class Wakeup:
-    """A pipe that any thread or signal handler may write to; nothing here waits."""
+    """A pipe that any thread or signal handler may write to; waking never waits."""
 
     def __init__(self) -> None:
         self._reading, self._writing = os.pipe()
         os.set_blocking(self._reading, False)
         os.set_blocking(self._writing, False)
+        self._poll = select.poll()
+        self._poll.register(self._reading, select.POLLIN)
         self.armed = False
         """Whether an append is worth waking for; set by the sleeper before its last look."""
 
@@ -24,14 +27,19 @@ class Wakeup:
             # Full, so it will wake; or closed, so nobody sleeps.
             return
 
-    def clear(self) -> None:
-        """Called by the sleeper when it is awake."""
+    def sleep(self, timeout_ms: int) -> None:
+        """Called by the sleeper."""
+        self.awake(woken=bool(self._poll.poll(timeout_ms)))
+
+    def awake(self, *, woken: bool) -> None:
+        """Called by the sleeper after a sleep of its own."""
         self.armed = False
-        try:
-            while len(os.read(self._reading, 64)) == 64:
-                pass
-        except BlockingIOError:
-            return
+        if woken:
+            try:
+                while len(os.read(self._reading, 64)) == 64:
+                    pass
+            except BlockingIOError:
+                return
 
     def fileno(self) -> int:
         """What to poll for reading."""
