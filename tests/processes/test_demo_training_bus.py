@@ -14,8 +14,8 @@ from typing import Any
 
 import psutil
 import pytest
+from demo_tags import FROM_COLLECTORS, FROM_LEARNERS, GRADIENT_SYNC
 
-from unilab_metrics.demo.environment import REWARD_WEIGHTS
 from unilab_metrics.subscribe.history import HistoryReader, HistoryRecord
 from unilab_metrics.subscribe.subscriber import Subscriber
 from unilab_metrics.transport.rendezvous import bus_directory
@@ -33,64 +33,6 @@ SMALL = (
     "algo.hidden_size=16",
     "env.episode_ticks=20",
 )
-EACH_ITERATION = {
-    "Train/iteration",
-    "Loss/actor",
-    "Loss/critic",
-    "Loss/temperature",
-    "Loss/entropy",
-    "Loss/learning_rate",
-    "Policy/temperature",
-    "Policy/mean_std",
-    "Train/actor_gradient_norm",
-    "Train/critic_gradient_norm",
-    "Train/target_q_max",
-    "Train/target_q_min",
-    "Train/replay_ingress_depth",
-    "Train/replay_ingress_occupancy",
-    "Train/replay_ingress_high_water",
-    "Train/replay_ingress_backpressure_wait_ms",
-    "Train/replay_ingress_dropped_batches",
-    "Perf/total_fps",
-    "Perf/iteration_time",
-    "Perf/learning_time",
-    "Perf/learner_collector_wait_ms",
-    "Perf/learner_inference_ms",
-    "Perf/learner_inference_h2d_ms",
-    "Perf/learner_inference_forward_ms",
-    "Perf/learner_inference_d2h_ms",
-    "Perf/learner_collector_release_ms",
-    "Perf/learner_replay_batch_wait_ms",
-    "Perf/learner_replay_sample_ms",
-    "Perf/replay_ingress_h2d_submit_ms",
-    "Perf/dp_gradient_sync_ms_per_rank",
-    "Perf/dp_gradient_sync_calls_per_rank",
-}
-FROM_COLLECTORS = {
-    *(f"reward/{term}" for term in REWARD_WEIGHTS),
-    "Perf/collector_inference_request_ms",
-    "Perf/collector_learner_action_wait_ms",
-    "Perf/collector_env_step_ms",
-    "Perf/collector_env_step_action_validate_ms",
-    "Perf/collector_env_step_apply_action_ms",
-    "Perf/collector_env_step_action_backend_ms",
-    "Perf/collector_env_step_backend_ms",
-    "Perf/collector_env_step_update_state_ms",
-    "Perf/collector_env_step_reset_done_ms",
-    "Perf/collector_transition_extract_ms",
-    "Perf/collector_replay_write_ms",
-    "Perf/collector_metrics_publish_ms",
-    "Perf/collector_inference_queue_depth",
-    "Perf/collector_inference_action_backlog",
-    "Perf/collector_inference_max_action_backlog",
-    "Perf/collector_inference_in_flight",
-    "Perf/collector_inference_max_in_flight",
-    "Perf/collector_inference_publication_lag",
-    "Perf/collector_inference_max_publication_lag",
-    "Train/mean_reward",
-    "Train/mean_episode_length",
-    "Episode/timeout_rate",
-}
 
 
 class Demo:
@@ -203,9 +145,9 @@ def expect_complete(demo: Demo, iterations: int) -> None:
     seen: set[str] = set()
     for _, values in updates:
         persisted = {tag for tag in values if (spec := table.spec(tag)) and spec.persisted}
-        assert persisted >= EACH_ITERATION
+        assert persisted >= FROM_LEARNERS
         seen |= persisted
-    assert seen == EACH_ITERATION | FROM_COLLECTORS
+    assert seen == FROM_LEARNERS | FROM_COLLECTORS
     assert updates[-1][1]["Terminal/num_envs"] == 16.0
     assert updates[-1][1]["Train/replay_ingress_depth"] == 4.0
 
@@ -243,10 +185,9 @@ def test_one_rank_has_as_many_points_and_no_tag_of_a_gradient_sync(start: Start)
     assert demo.wait() == 0, demo.output
     updates = demo.updates()
     assert [update.iteration for update, _ in updates] == list(range(1, 21))
-    foreign = {tag for tag in EACH_ITERATION if "dp_gradient_sync" in tag}
     for _, values in updates:
-        assert set(values) >= EACH_ITERATION - foreign
-        assert not set(values) & foreign
+        assert set(values) >= FROM_LEARNERS - GRADIENT_SYNC
+        assert not set(values) & GRADIENT_SYNC
 
 
 def test_the_demo_runs_the_same_under_torchrun(start: Start) -> None:
