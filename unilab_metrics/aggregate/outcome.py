@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -57,7 +56,7 @@ def outcome_of(
         status=data.ended or FAILED,
         text=data.ended_text,
         started_unix_ns=data.opened_unix_ns,
-        ended_unix_ns=time.time_ns(),
+        ended_unix_ns=data.ended_unix_ns,
         elapsed_s=data.elapsed_s,
         updates=data.next_update - 1,
         iterations=data.last_iteration,

@@ -56,3 +56,4 @@ class RunData(msgspec.Struct, array_like=True):
     latest_updates: bytes = b""
     ended: str | None = None
     ended_text: str = ""
+    ended_unix_ns: int = 0

@@ -120,6 +120,7 @@ class AggregatorState:
             case RunEnd():
                 self.data.ended = entry.status
                 self.data.ended_text = entry.text
+                self.data.ended_unix_ns = entry.unix_ns
                 ended = RunEnded(self.data.attempt, entry.status, entry.unix_ns, entry.text)
                 return [*self.ensure_opened(entry.unix_ns), self.publication(ended)]
 
