@@ -14,6 +14,7 @@ import time
 import warnings
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from receiving_end import ReceivingEnd
@@ -178,6 +179,16 @@ def _spawned(launch: str, rank: int) -> None:
     publisher.close(0)
 
 
+def _forgetful(launch: str) -> None:
+    publisher = open_publisher(
+        SourceKey(0, "collector"),
+        RunInfo("sac"),
+        launch_directory=Path(launch),
+        find_bus=lambda: None,
+    )
+    publisher.log({"child": 1.0})
+
+
 def test_a_spawned_child_has_a_spool_of_its_own(tmp_path: Path) -> None:
     publisher = spooled_publisher(tmp_path)
     publisher.log({"a": 1.0}, iteration=0)
@@ -192,6 +203,22 @@ def test_a_spawned_child_has_a_spool_of_its_own(tmp_path: Path) -> None:
     identities = [SpoolReader(path).identity for path in launch.iterdir()]
     assert sorted(i.key.role for i in identities if i) == ["collector", "learner"]
     publisher.close(0)
+
+
+@pytest.mark.parametrize("method", ["fork", "spawn"])
+def test_a_child_of_multiprocessing_that_forgets_to_close_still_ends_in_order(
+    tmp_path: Path, method: str
+) -> None:
+    launch = tmp_path / "launch"
+    context: Any = multiprocessing.get_context(method)
+    child = context.Process(target=_forgetful, args=(str(launch),))
+    child.start()
+    child.join(60)
+    assert child.exitcode == 0
+    child.close()
+    (spool,) = launch.iterdir()
+    records = payloads(spool)
+    assert [kind for _, kind, _ in records][-2:] == [RecordKind.REPORT, RecordKind.END]
 
 
 def run_script(directory: Path, body: str, *, wait: bool = True) -> subprocess.Popen[str]:

@@ -92,15 +92,18 @@ class FrameWriter:
         ``iteration``: ``None`` for a report."""
         weights = None
         if FAST_TYPES.issuperset(map(type, values.values())):
-            if iteration is not None and parts is not None and len(parts) == 1:
-                part = parts[0]
-                if part.layout >= 0:
-                    try:
-                        packed = part.pack(*values.values())
-                    except OverflowError:
-                        packed = part.pack(*map(to_float, values.values()))
-                    frame = (part.layout, iteration, env_steps, packed, more, already_reduced)
-                    return self._spool.append(RecordKind.ITERATION, pack_iteration, frame)
+            if parts is None:
+                parts = self._key_sets.parts(tags)
+                if parts is None:
+                    return False
+            part = parts[0]
+            if iteration is not None and len(parts) == 1 and part.layout >= 0:
+                try:
+                    packed = part.pack(*values.values())
+                except OverflowError:
+                    packed = part.pack(*map(to_float, values.values()))
+                frame = (part.layout, iteration, env_steps, packed, more, already_reduced)
+                return self._spool.append(RecordKind.ITERATION, pack_iteration, frame)
             numbers = list(values.values())
         else:
             scalars = convert(values)

@@ -7,7 +7,6 @@ not be logged is counted in :attr:`Publisher.dropped`.
 
 from __future__ import annotations
 
-import atexit
 from collections.abc import Mapping
 from time import monotonic_ns
 from types import TracebackType
@@ -16,6 +15,7 @@ from typing import Any, final
 from unilab_metrics.publish import losses
 from unilab_metrics.publish.emitter import Emitter
 from unilab_metrics.publish.episodes import EpisodeStatistics
+from unilab_metrics.publish.exiting import call_at_exit, forget_exit
 from unilab_metrics.publish.frame_writer import FrameWriter
 from unilab_metrics.publish.gauges import INFERENCE_GAUGES, InferenceGauges
 from unilab_metrics.publish.guard import guarded
@@ -63,7 +63,7 @@ class Publisher(Emitter):
         self._phases = PhaseClock(identity.key.role, algorithm)
         self._gauges = InferenceGauges()
         self._delivered: bool | None = None
-        atexit.register(self._at_exit)
+        call_at_exit(self._at_exit)
 
     @property
     def rank(self) -> int:
@@ -254,7 +254,7 @@ class Publisher(Emitter):
         """
         if self._delivered is None:
             self._delivered = False
-            atexit.unregister(self._at_exit)
+            forget_exit(self._at_exit)
             if not self._spool.inactive:
                 self._delivered = self._end(timeout_s, status)
         return self._delivered
