@@ -60,14 +60,14 @@ def run(script: str, *arguments: str | Path, **environment: str) -> str:
     return finish(start(script, *arguments, **environment))
 
 
-def ended(run_dir: Path) -> Verified:
+def ended(run_dir: Path, *, log_interval: int = 1) -> Verified:
     """The run once its aggregator is gone: verified, and with nothing of it left but files."""
     until(lambda: is_free(aggregator_lease(run_dir)) and read_summary(run_dir) is not None)
     with contextlib.suppress(AssertionError):
         until(lambda: leftovers() == [])
     left = leftovers()
     assert left == [], left
-    verified = verify_run(run_dir)
+    verified = verify_run(run_dir, log_interval=log_interval)
     assert verified.history.ended is not None
     assert verified.lost_frames == 0
     return verified
