@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -9,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from case_runs import Points, ended, scalars, updates
+from case_runs import Points, ended, scalars, texts, updates
 from demo_tags import EPISODES, FROM_COLLECTORS, FROM_LEARNERS, LEARNER_TABLE
 
 from unilab_metrics.run.summary import read_summary
@@ -55,6 +56,9 @@ def test_the_event_file_of_the_demo(tmp_path: Path) -> None:
         words = tag.lower()
         assert not any(name in words for name in (*APPO_ONLY, "other", "pct", "percent", "cycle"))
         assert not words.startswith(("terminal/", "rows/"))
+
+    config = json.loads(texts(run_dir)["config"].strip("`\n"))
+    assert config["algo"]["max_iterations"] == ITERATIONS
 
     # --- how many points they have, and where ---
     steps = [step for step, _ in points[WALL]]

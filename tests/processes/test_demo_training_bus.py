@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import statistics
 import subprocess
 import sys
 import time
@@ -23,6 +24,7 @@ from unilab_schema.control import SourceStatus
 from unilab_schema.metrics import MetricTable
 from unilab_schema.updates import RunEnded, Update
 
+WALL = "Perf/iteration_time"
 PATIENCE_S = 60.0
 GONE_S = 15.0
 SMALL = (
@@ -188,6 +190,8 @@ def test_one_rank_has_as_many_points_and_no_tag_of_a_gradient_sync(start: Start)
     for _, values in updates:
         assert set(values) >= FROM_LEARNERS - GRADIENT_SYNC
         assert not set(values) & GRADIENT_SYNC
+    rows = [values["Terminal/replay_rows_per_s"] * values[WALL] for _, values in updates]
+    assert statistics.median(rows) == pytest.approx(2 * 32, rel=0.05), "updates times batch"
 
 
 def test_the_demo_runs_the_same_under_torchrun(start: Start) -> None:

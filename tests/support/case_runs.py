@@ -124,14 +124,26 @@ def aggregator_pid(run_dir: Path, *, other_than: int = 0) -> int:
     return found
 
 
+def _accumulate(run_dir: Path) -> EventAccumulator:
+    size_guidance = dict.fromkeys(DEFAULT_SIZE_GUIDANCE, 0)
+    return EventAccumulator(str(run_dir), size_guidance=size_guidance).Reload()
+
+
 def scalars(run_dir: Path) -> Points:
     """Every point of the event files as TensorBoard's own reader gives it."""
-    reader = EventAccumulator(
-        str(run_dir), size_guidance=dict.fromkeys(DEFAULT_SIZE_GUIDANCE, 0)
-    ).Reload()
+    reader = _accumulate(run_dir)
     return {
         tag: [(event.step, event.value) for event in reader.Scalars(tag)]
         for tag in reader.Tags()["scalars"]
+    }
+
+
+def texts(run_dir: Path) -> dict[str, str]:
+    """The last text of each tag in the event files."""
+    reader = _accumulate(run_dir)
+    return {
+        tag: reader.Tensors(tag)[-1].tensor_proto.string_val[0].decode()
+        for tag in reader.Tags()["tensors"]
     }
 
 
