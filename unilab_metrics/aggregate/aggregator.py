@@ -41,6 +41,7 @@ _IDLE_MS = 250
 _BUSY_MS = 10
 _ABSENT_GRACE_S = 5.0
 _SAY_CLOSED_NS = 500_000_000
+_TELL_NS = 5_000_000_000
 _PAUSE_NS = 400_000_000
 _REJOIN_NS = 3_000_000_000
 
@@ -240,20 +241,31 @@ class _Aggregator:
         if core.state.data.ended is None:
             status, text = end_status(core.state.data)
             core.fold(RunEnd(status, text, time.time_ns()))
-        deadline_ns = time.monotonic_ns() + int(self._options.drain_s * 1e9)
+        began_ns = time.monotonic_ns()
+        deadline_ns = began_ns + int(self._options.drain_s * 1e9)
+        is_told = False
         while time.monotonic_ns() < deadline_ns and not self._is_complete():
             self._turn()
-        backends = self._announcer.backend_updates()
-        try:
-            self._write_summary(outcome_of(core.state, self._run_dir, self._ingest.peers, backends))
-        except OSError as error:
-            say(f"run summary: {error}")
+            if not is_told and time.monotonic_ns() - began_ns > _TELL_NS:
+                # Readers of the summary do not wait for a backend that is stuck.
+                self._summarise()
+                is_told = True
+        self._summarise()
         self._ingest.say_closed()
         self._announcer.announce(force=True)
         end_ns = time.monotonic_ns() + _SAY_CLOSED_NS
         while time.monotonic_ns() < end_ns and self._someone_waits():
             self._turn()
         self._liveness.remove_finished()
+
+    def _summarise(self) -> None:
+        backends = self._announcer.backend_updates()
+        try:
+            self._write_summary(
+                outcome_of(self._core.state, self._run_dir, self._ingest.peers, backends)
+            )
+        except OSError as error:
+            say(f"run summary: {error}")
 
     def _is_complete(self) -> bool:
         core = self._core
