@@ -6,6 +6,7 @@ import os
 import signal
 from pathlib import Path
 
+import pytest
 from case_runs import aggregator_pid, ended, finish, processes, scalars, start
 from real_runs import only_run, until
 
@@ -86,3 +87,43 @@ def test_a_stuck_writer_does_not_hold_up_the_summary_of_a_killed_training(tmp_pa
     summary = read_summary(run_dir)
     assert summary is not None
     assert summary["bus"]["backends"] == {"tensorboard": summary["bus"]["updates"]}
+
+
+GROUP = """
+import multiprocessing, sys, time
+import unilab_metrics as um
+
+def collect():
+    publisher = um.connect()
+    for tick in range(30):
+        publisher.log({"reward/term": 1.0}, env_steps=tick)
+    print("collecting", flush=True)
+    while True:
+        time.sleep(1.0)
+
+multiprocessing.get_context("fork").Process(target=collect).start()
+publisher = um.init(algorithm="sac", task="Toy", sim_backend="numpy", log_root=sys.argv[1])
+for iteration in range(1, 51):
+    publisher.log({"Loss/actor": 1.0}, iteration=iteration, env_steps=iteration)
+print("training", flush=True)
+while True:
+    time.sleep(1.0)
+"""
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_to_the_group_of_a_plain_training_loses_nothing(
+    number: signal.Signals, tmp_path: Path
+) -> None:
+    training = start(GROUP, tmp_path)
+    assert training.stdout is not None
+    assert {training.stdout.readline() for _ in range(2)} == {"training\n", "collecting\n"}
+    until(lambda: list(tmp_path.glob("*/*/*/bus/aggregator.lease")), 30.0)
+    os.killpg(training.pid, number)
+    training.communicate(timeout=15)
+    assert training.returncode != 0
+    run_dir = only_run(tmp_path)
+    ended(run_dir)
+    points = scalars(run_dir)
+    assert [step for step, _ in points["Loss/actor"]] == list(range(1, 51))
+    assert read_summary(run_dir) is not None
