@@ -253,6 +253,59 @@ for iteration, several in enumerate(readings, 1):
     assert found == [[0, 3, 2, 2], [1, 1, 2, 0], [2, 2, 2, 5]]
 
 
+def test_line_16_a_refused_report_does_not_reset_the_maxima(tmp_path: Path) -> None:
+    trained = train(
+        tmp_path,
+        "sac",
+        1,
+        """
+import resource
+collectors = [collector()]
+own = collectors[0]
+def read(in_flight):
+    own.gauges(inference={"queue_depth": 0, "in_flight": in_flight, "action_backlog": 0,
+                          "publication_lag": 0})
+read(3)
+read(0)
+before = resource.getrlimit(resource.RLIMIT_FSIZE)
+resource.setrlimit(resource.RLIMIT_FSIZE, (0, before[1]))
+own.log({"reward/term": 1.0})
+resource.setrlimit(resource.RLIMIT_FSIZE, before)
+own.log({"reward/term": 2.0})
+zero.log({"Loss/actor": 0.0}, iteration=1, env_steps=1)
+""",
+    )
+    (values,) = trained.values
+    assert values["reward/term"] == 2.0
+    assert values["Perf/collector_inference_max_in_flight"] == 3.0
+    assert set(trained.bus["dropped_calls"]) == {"spool_full"}
+
+
+def test_line_24_learner_phases_are_sums_and_collector_phases_means_per_tick(
+    tmp_path: Path,
+) -> None:
+    trained = train(
+        tmp_path,
+        "sac",
+        1,
+        """
+collectors = [collector()]
+own = collectors[0]
+for milliseconds in (1, 2, 3, 6):
+    zero.add_phase_ns("inference", milliseconds * 1_000_000)
+    zero.add_phase_ns("replay_ingress_h2d_submit", milliseconds * 1_000_000)
+    own.add_phase_ns("env_step", milliseconds * 1_000_000)
+    own.tick()
+own.log({"reward/term": 1.0})
+zero.log({"Loss/actor": 0.0}, iteration=1, env_steps=4)
+""",
+    )
+    (values,) = trained.values
+    assert values["Perf/learner_inference_ms"] == 12.0
+    assert values["Perf/replay_ingress_h2d_submit_ms"] == 6.0
+    assert values["Perf/collector_env_step_ms"] == 3.0
+
+
 def test_line_23_steps_are_iterations_while_nobody_counts(tmp_path: Path) -> None:
     trained = train(
         tmp_path,
