@@ -20,6 +20,7 @@ from pathlib import Path
 import numpy as np
 import zmq
 
+from unilab_metrics.aggregate.deciding import Decider
 from unilab_metrics.aggregate.entries import AcceptedBatch, SourceJoined
 from unilab_metrics.aggregate.state import AggregatorState
 from unilab_metrics.errors import ConnectionFileError
@@ -83,6 +84,7 @@ def batches(rank: int, iterations: int) -> list[bytes]:
 def through_the_core(ranks: int, iterations: int, lease: Path) -> float:
     """Scalars per second of the pure core: no socket, no file."""
     state = AggregatorState()
+    decider = Decider(state)
     fed = [batches(rank, iterations) for rank in range(ranks)]
     for rank in range(ranks):
         state.handle(SourceJoined(rank, identity(rank, ranks, lease)))
@@ -91,7 +93,7 @@ def through_the_core(ranks: int, iterations: int, lease: Path) -> float:
         for rank in range(ranks):
             records = scan(fed[rank][number]).records
             state.handle(AcceptedBatch(rank, 0, fed[rank][number]), records)
-        while (seal := state.due(0, 0, 30.0)) is not None:
+        while (seal := decider.due(0, 0)) is not None:
             state.handle(seal)
     seconds = time.perf_counter() - started
     if state.data.iterations_sealed != iterations:

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from unilab_metrics.aggregate.deciding import Decider
 from unilab_metrics.aggregate.entries import AcceptedBatch, Entry, SourceGone, SourceJoined
 from unilab_metrics.aggregate.state import AggregatorState, Publication
 from unilab_metrics.storage.records import encode_record
@@ -85,6 +86,7 @@ class PaperRun:
 
     def __init__(self, **run: Any) -> None:
         self.state = AggregatorState()
+        self.decider = Decider(self.state)
         self.run = RunInfo(**run)
         self.published: list[Publication] = []
         self.entries: list[Entry] = []
@@ -125,10 +127,10 @@ class PaperRun:
     def lose(self, source: PaperSource) -> None:
         self.fold(SourceGone(source.index, "lost", 0, 0))
 
-    def settle(self, advance_ms: int = 0, straggler_deadline_s: float = 30.0) -> None:
+    def settle(self, advance_ms: int = 0) -> None:
         """Let time pass and take every decision that is due then."""
         self.now += advance_ms * MS
-        while (due := self.state.due(self.now, self.now, straggler_deadline_s)) is not None:
+        while (due := self.decider.due(self.now, self.now)) is not None:
             self.fold(due)
 
     def updates(self) -> list[tuple[Update | Supplement, dict[str, float]]]:

@@ -7,6 +7,7 @@ import math
 import pytest
 from sources_on_paper import MS, PaperRun, PaperSource
 
+from unilab_metrics.aggregate.deciding import Decider
 from unilab_metrics.aggregate.entries import OpenAttempt, decode_entry, encode_entry
 from unilab_metrics.aggregate.state import AggregatorState, Publication
 from unilab_schema.updates import EventUpdate, Supplement, Update
@@ -182,7 +183,7 @@ def test_own_pause_is_not_taken_for_a_collectors_silence() -> None:
     paper.fold(learner.iteration(1, {"a": 0.0}, t=10))
     paper.settle()
     paper.now += 3_000 * MS
-    paper.state.resumed(paper.now)
+    paper.decider.resumed(paper.now)
     paper.settle()
     assert paper.updates() == []
     paper.fold(collector.report({"reward/x": 1.0}, t=5), collector.watermark(10))
@@ -197,11 +198,11 @@ def test_collector_that_speaks_and_never_catches_up_is_waited_for_only_once() ->
     for k in range(1, 4):
         paper.fold(learner.iteration(k, {"a": 0.0}, t=10 * k))
     for _ in range(21):
-        paper.state.heard(collector.index, paper.now)
+        paper.decider.heard(collector.index, paper.now)
         paper.settle(100)
     assert len(paper.updates()) == 3
     paper.fold(collector.watermark(35), learner.iteration(4, {"a": 0.0}, t=40))
-    paper.state.heard(collector.index, paper.now)
+    paper.decider.heard(collector.index, paper.now)
     paper.settle()
     assert len(paper.updates()) == 4
 
@@ -439,7 +440,7 @@ def test_snapshot_continues_as_if_never_stopped() -> None:
     for entry in tail:
         resumed.handle(entry)
     now = 5_000_000_000
-    seals = [state.due(now, now, 30.0) for state in (paper.state, resumed)]
+    seals = [Decider(state).due(now, now) for state in (paper.state, resumed)]
     assert seals[0] is not None
     assert seals[0] == seals[1]
     assert resumed.handle(seals[0]) == paper.state.handle(seals[0])
@@ -460,11 +461,11 @@ def test_process_that_publishes_already_is_waited_for_before_it_says_hello() -> 
     learner = paper.join(0)
     paper.fold(learner.iteration(1, {"a": 0.0}, t=10))
     now = 10_000 * MS
-    assert paper.state.due(0, 0, 30.0, frozenset({0})) is None
-    assert paper.state.due(1_000 * MS, 0, 30.0, frozenset({0})) is None
+    assert paper.decider.due(0, 0, frozenset({0})) is None
+    assert paper.decider.due(1_000 * MS, 0, frozenset({0})) is None
     collector = paper.join(0, "collector")
     paper.fold(collector.report({"reward/x": 1.0}, t=5), collector.watermark(10))
-    seal = paper.state.due(now, now, 30.0)
+    seal = paper.decider.due(now, now)
     assert seal is not None
     paper.fold(seal)
     assert paper.last() == {"a": 0.0, "reward/x": 1.0}
@@ -479,3 +480,16 @@ def test_best_reward_is_remembered_and_the_final_one_is_the_newest() -> None:
     assert paper.state.data.best_mean_reward == 3.0
     assert paper.state.latest_value("Train/mean_reward") == 1.0
     assert paper.state.latest_value("Train/mean_episode_length") is None
+
+
+def test_own_pause_is_not_taken_for_a_stragglers() -> None:
+    paper, zero, one = two_learners()
+    paper.fold(zero.iteration(1, {"a": 1.0}))
+    paper.settle()
+    paper.now += 40_000 * MS
+    paper.decider.resumed(paper.now)
+    paper.settle()
+    assert paper.updates() == []
+    paper.fold(one.iteration(1, {"a": 3.0}))
+    paper.settle()
+    assert paper.last() == {"a": 2.0}

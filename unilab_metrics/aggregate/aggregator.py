@@ -93,7 +93,7 @@ class _Aggregator:
         self._turned_mono_ns = self._started_mono_ns
         if core.state.data.sources:
             # They have to find us first.
-            core.state.resumed(self._started_mono_ns + _REJOIN_NS)
+            core.decider.resumed(self._started_mono_ns + _REJOIN_NS)
         self._term_mono_ns: int | None = None
         self._has_more = False
         self._poller = zmq.Poller()
@@ -203,7 +203,7 @@ class _Aggregator:
         """A stopped or starved aggregator must not take its own absence for the sources'."""
         now = time.monotonic_ns()
         if now - self._turned_mono_ns > _PAUSE_NS:
-            self._core.state.resumed(now)
+            self._core.decider.resumed(now)
         self._turned_mono_ns = now
 
     def _finish_turn(self) -> None:

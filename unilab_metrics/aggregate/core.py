@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from unilab_metrics.aggregate.blocks import BlockStore
+from unilab_metrics.aggregate.deciding import Decider
 from unilab_metrics.aggregate.entries import Entry, Notice
 from unilab_metrics.aggregate.journal import Journal
 from unilab_metrics.aggregate.process_log import say
@@ -35,7 +36,7 @@ class Core:
         self.journal = journal
         self.blocks = blocks
         self.state: AggregatorState = journal.state
-        self._straggler_deadline_s = straggler_deadline_s
+        self.decider = Decider(self.state, straggler_deadline_s)
         self._retry_mono_ns = 0
         self._synced_mono_ns = 0
         # What lay in the files when we started is synced with the first sync.
@@ -65,14 +66,12 @@ class Core:
             return
         now = time.monotonic_ns()
         awaited = awaited_ranks()
-        while (
-            seal := self.state.due(now, time.time_ns(), self._straggler_deadline_s, awaited)
-        ) is not None:
+        while (seal := self.decider.due(now, time.time_ns(), awaited)) is not None:
             self.fold(seal)
 
     def seal_all(self) -> None:
         """Seal what is open; nobody can add to it any more."""
-        while (seal := self.state.flush(time.monotonic_ns(), time.time_ns())) is not None:
+        while (seal := self.decider.flush(time.monotonic_ns(), time.time_ns())) is not None:
             self.fold(seal)
 
     @property

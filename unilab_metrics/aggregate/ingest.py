@@ -155,7 +155,7 @@ class Ingest:
 
     def _heard(self, source: SourceState, peer: Peer, sent_unix_ns: int) -> None:
         peer.heard_mono_ns = time.monotonic_ns()
-        self._core.state.heard(source.index, peer.heard_mono_ns)
+        self._core.decider.heard(source.index, peer.heard_mono_ns)
         peer.clock_skew_s = (sent_unix_ns - time.time_ns()) / 1e9
 
     def _send(self, routing_id: bytes, message: Cursor | Reject) -> None:

@@ -1,8 +1,8 @@
 """The aggregator's pure core: wal entries in, history entries out. No clock, no I/O.
 
-``handle`` folds one entry and returns what the run's history gains. ``due`` says which
-decision is due at a given time; the caller journals it and hands it to ``handle``, so that
-a restart that folds the same entries arrives at the same numbers without asking a clock.
+``handle`` folds one entry and returns what the run's history gains. Decisions are entries
+too: ``deciding`` says which one is due, the caller journals it and hands it to ``handle``, so
+that a restart that folds the same entries arrives at the same numbers without asking a clock.
 """
 
 from __future__ import annotations
@@ -42,16 +42,6 @@ from unilab_schema.identity import LEARNER
 from unilab_schema.metrics import MetricTable
 from unilab_schema.updates import AttemptOpened, EventUpdate, HistoryEntry, RunEnded
 
-MAX_OPEN_WINDOWS = 1024
-COLLECTOR_SILENT_S = 1.0
-"""A collector that was not heard for this long is not waited for until it is heard again. A
-fixed wait per iteration would either put a busy node's reports into the wrong iteration, or
-hold every iteration up while a collector is stopped."""
-COLLECTOR_WAIT_S = 2.0
-"""How long a collector is waited for that is heard and does not catch up."""
-SUPPLEMENT_WAIT_S = 1.0
-"""How long values for a sealed iteration are gathered over the ranks."""
-
 
 class Publication(NamedTuple):
     """A history entry with its update sequence."""
@@ -79,12 +69,6 @@ class AggregatorState:
         self.columns.columns(tuple(self.data.columns))
         self.update_layout_numbers = {t: n for n, t in enumerate(self.data.update_layouts)}
         self._by_incarnation = {s.identity.incarnation: s for s in self.data.sources}
-        self._first_seen_mono_ns: dict[int, int] = {}
-        self._ready_mono_ns: dict[int, int] = {}
-        self._heard_mono_ns: dict[int, int] = {}
-        self._resumed_mono_ns: int | None = None
-        self._given_up: set[int] = set()
-        self._late_seen_mono_ns: dict[int, int] = {}
         self.latest_values = np.array(unpack_values(self.data.latest_values))
         self.latest_updates = np.array(unpack_integers(self.data.latest_updates))
         self.grow_latest(len(self.columns.tags))
@@ -199,108 +183,24 @@ class AggregatorState:
                 source.attempt = entry.attempt
             else:
                 source.reports = Reports()
-        for timing in (self._first_seen_mono_ns, self._ready_mono_ns, self._late_seen_mono_ns):
-            timing.clear()
         return []
 
-    # --- deciding ------------------------------------------------------------------------
+    # --- looking -------------------------------------------------------------------------
 
-    def due(
-        self,
-        mono_ns: int,
-        unix_ns: int,
-        straggler_deadline_s: float,
-        awaited_ranks: frozenset[int] = frozenset(),
-    ) -> Seal | None:
-        """The next iteration to seal at this time, or ``None``. Call again after handling it.
-
-        ``awaited_ranks``: ranks with a process that publishes already and is not known yet.
-        """
+    def is_everyone_done(self, iteration: int) -> bool:
+        """Whether no learner rank that is waited for has more to send for the iteration."""
         windows = self.data.windows
-        window = windows.lowest()
-        if window is not None:
-            iteration = window.iteration
-            first_seen = self._first_seen_mono_ns.setdefault(iteration, mono_ns)
-            why = None
-            if self._everyone_is_done(iteration):
-                ready = self._ready_mono_ns.setdefault(iteration, mono_ns)
-                if any(share.rank in awaited_ranks for share in window.shares.values()):
-                    self._ready_mono_ns[iteration] = mono_ns
-                elif not self._must_wait(window.shares.values(), mono_ns, ready):
-                    why = "complete"
-            elif mono_ns - first_seen >= straggler_deadline_s * 1e9:
-                why = "straggler"
-            if why is None and len(windows.open) > MAX_OPEN_WINDOWS:
-                why = "overflow"
-            if why is not None:
-                self._first_seen_mono_ns.pop(iteration, None)
-                self._ready_mono_ns.pop(iteration, None)
-                return Seal(iteration, mono_ns, unix_ns, why)
-        return self._late_due(mono_ns, unix_ns)
-
-    def flush(self, mono_ns: int, unix_ns: int) -> Seal | None:
-        """The next window that must be sealed because nobody can add to it any more."""
-        windows = self.data.windows
-        window = windows.lowest()
-        if window is not None:
-            return Seal(window.iteration, mono_ns, unix_ns, "end")
-        if windows.late:
-            return Seal(min(windows.late), mono_ns, unix_ns, "end", supplement=True)
-        return None
-
-    def _late_due(self, mono_ns: int, unix_ns: int) -> Seal | None:
-        for iteration in sorted(self.data.windows.late):
-            seen = self._late_seen_mono_ns.setdefault(iteration, mono_ns)
-            live = {s.index for s in self._live_learners()}
-            complete = live <= self.data.windows.late[iteration].done
-            if complete or mono_ns - seen >= SUPPLEMENT_WAIT_S * 1e9:
-                self._late_seen_mono_ns.pop(iteration, None)
-                return Seal(iteration, mono_ns, unix_ns, "complete", supplement=True)
-        return None
-
-    def _everyone_is_done(self, iteration: int) -> bool:
-        windows = self.data.windows
-        if any(not windows.is_done(s.index, iteration) for s in self._live_learners()):
+        if any(not windows.is_done(s.index, iteration) for s in self.live_learners()):
             return False
         return len(self._learner_ranks()) + self.data.waived >= self.data.expected_learners
 
-    def _learner_ranks(self) -> set[int]:
-        """Learner ranks that took part in the attempt, lost ones included."""
-        attempt = self.data.attempt
-        return {s.rank for s in self.data.sources if s.is_learner and s.attempt == attempt}
-
-    def _live_learners(self) -> list[SourceState]:
+    def live_learners(self) -> list[SourceState]:
+        """Learners that may send iterations."""
         return [
             s for s in self.data.sources if s.is_learner and s.status == "live" and s.ended is None
         ]
 
-    def heard(self, source: int, mono_ns: int) -> None:
-        """A source said something; not journaled, because it decides only how long we wait."""
-        self._heard_mono_ns[source] = mono_ns
-
-    def resumed(self, mono_ns: int) -> None:
-        """We ourselves stood still until now, so nobody's silence means anything yet."""
-        self._resumed_mono_ns = mono_ns
-
-    def _must_wait(self, shares: sealing.Shares, mono_ns: int, ready_mono_ns: int) -> bool:
-        """Whether collectors that are behind can be expected to catch up."""
-        behind = self._collectors_behind(shares)
-        self._given_up &= behind
-        if self._resumed_mono_ns is None:
-            self._resumed_mono_ns = mono_ns
-        silent_ns = COLLECTOR_SILENT_S * 1e9
-        waiting = {
-            source
-            for source in behind - self._given_up
-            if mono_ns - max(self._heard_mono_ns.get(source, 0), self._resumed_mono_ns) < silent_ns
-        }
-        waited_ns = mono_ns - max(ready_mono_ns, self._resumed_mono_ns)
-        if waiting and waited_ns >= COLLECTOR_WAIT_S * 1e9:
-            self._given_up |= waiting
-            return False
-        return bool(waiting)
-
-    def _collectors_behind(self, shares: sealing.Shares) -> set[int]:
+    def collectors_behind(self, shares: sealing.Shares) -> set[int]:
         """Live collectors whose reports up to their learner's stamp may not all be here."""
         sources = self.data.sources
         stamp_of = {share.rank: (share.mono_ns, share.source) for share in shares}
@@ -317,8 +217,6 @@ class AggregatorState:
                 behind.add(source.index)
         return behind
 
-    # --- looking -------------------------------------------------------------------------
-
     def source_of(self, incarnation: bytes) -> SourceState | None:
         """The source of an incarnation, if it was admitted."""
         return self._by_incarnation.get(incarnation)
@@ -334,6 +232,11 @@ class AggregatorState:
     def learner_zero(self) -> SourceState | None:
         """Rank 0's newest learner."""
         return self.occupant(0, LEARNER, 0)
+
+    def _learner_ranks(self) -> set[int]:
+        """Learner ranks that took part in the attempt, lost ones included."""
+        attempt = self.data.attempt
+        return {s.rank for s in self.data.sources if s.is_learner and s.attempt == attempt}
 
     def missing_learners(self) -> int:
         """Expected learner ranks that never said Hello."""

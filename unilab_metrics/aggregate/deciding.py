@@ -1,0 +1,126 @@
+"""When an iteration is sealed: the waiting rules of the aggregator. Pure; time is passed in.
+
+What is decided is journaled as an entry and folded by ``state``; how long was waited, and who
+was heard meanwhile, is nobody's business after a restart and lives here.
+"""
+
+from __future__ import annotations
+
+from unilab_metrics.aggregate.entries import Seal
+from unilab_metrics.aggregate.sealing import Shares
+from unilab_metrics.aggregate.state import AggregatorState
+
+MAX_OPEN_WINDOWS = 1024
+COLLECTOR_SILENT_S = 1.0
+"""A collector that was not heard for this long is not waited for until it is heard again. A
+fixed wait per iteration would either put a busy node's reports into the wrong iteration, or
+hold every iteration up while a collector is stopped."""
+COLLECTOR_WAIT_S = 2.0
+"""How long a collector is waited for that is heard and does not catch up."""
+SUPPLEMENT_WAIT_S = 1.0
+"""How long values for a sealed iteration are gathered over the ranks."""
+
+_Key = tuple[int, int]
+
+
+class Decider:
+    """Says what to seal next. Owned by the aggregator's only thread."""
+
+    def __init__(self, state: AggregatorState, straggler_deadline_s: float = 30.0) -> None:
+        self._state = state
+        self._straggler_deadline_ns = straggler_deadline_s * 1e9
+        self._first_seen_mono_ns: dict[_Key, int] = {}
+        self._ready_mono_ns: dict[_Key, int] = {}
+        self._late_seen_mono_ns: dict[_Key, int] = {}
+        self._heard_mono_ns: dict[int, int] = {}
+        self._resumed_mono_ns: int | None = None
+        self._given_up: set[int] = set()
+
+    def heard(self, source: int, mono_ns: int) -> None:
+        """A source said something."""
+        self._heard_mono_ns[source] = mono_ns
+
+    def resumed(self, mono_ns: int) -> None:
+        """We ourselves stood still until now, so nobody's silence means anything yet."""
+        self._resumed_mono_ns = mono_ns
+
+    def due(
+        self, mono_ns: int, unix_ns: int, awaited_ranks: frozenset[int] = frozenset()
+    ) -> Seal | None:
+        """The next iteration to seal at this time, or ``None``. Call again after handling it.
+
+        ``awaited_ranks``: ranks with a process that publishes already and is not known yet.
+        """
+        if self._resumed_mono_ns is None:
+            self._resumed_mono_ns = mono_ns
+        windows = self._state.data.windows
+        window = windows.lowest()
+        if window is not None:
+            why = self._why_now(window.iteration, window.shares.values(), mono_ns, awaited_ranks)
+            if why is None and len(windows.open) > MAX_OPEN_WINDOWS:
+                why = "overflow"
+            if why is not None:
+                key = self._key(window.iteration)
+                self._first_seen_mono_ns.pop(key, None)
+                self._ready_mono_ns.pop(key, None)
+                return Seal(window.iteration, mono_ns, unix_ns, why)
+        return self._late_due(mono_ns, unix_ns)
+
+    def flush(self, mono_ns: int, unix_ns: int) -> Seal | None:
+        """The next window that must be sealed because nobody can add to it any more."""
+        windows = self._state.data.windows
+        window = windows.lowest()
+        if window is not None:
+            return Seal(window.iteration, mono_ns, unix_ns, "end")
+        if windows.late:
+            return Seal(min(windows.late), mono_ns, unix_ns, "end", supplement=True)
+        return None
+
+    def _why_now(
+        self, iteration: int, shares: Shares, mono_ns: int, awaited_ranks: frozenset[int]
+    ) -> str | None:
+        key = self._key(iteration)
+        first_seen = self._first_seen_mono_ns.setdefault(key, mono_ns)
+        if not self._state.is_everyone_done(iteration):
+            is_over = self._waited_ns(first_seen, mono_ns) >= self._straggler_deadline_ns
+            return "straggler" if is_over else None
+        ready = self._ready_mono_ns.setdefault(key, mono_ns)
+        if any(share.rank in awaited_ranks for share in shares):
+            self._ready_mono_ns[key] = mono_ns
+            return None
+        return None if self._must_wait(shares, mono_ns, ready) else "complete"
+
+    def _late_due(self, mono_ns: int, unix_ns: int) -> Seal | None:
+        late = self._state.data.windows.late
+        for iteration in sorted(late):
+            key = self._key(iteration)
+            seen = self._late_seen_mono_ns.setdefault(key, mono_ns)
+            live = {source.index for source in self._state.live_learners()}
+            is_complete = live <= late[iteration].done
+            if is_complete or self._waited_ns(seen, mono_ns) >= SUPPLEMENT_WAIT_S * 1e9:
+                self._late_seen_mono_ns.pop(key, None)
+                return Seal(iteration, mono_ns, unix_ns, "complete", supplement=True)
+        return None
+
+    def _must_wait(self, shares: Shares, mono_ns: int, ready_mono_ns: int) -> bool:
+        """Whether collectors that are behind can be expected to catch up."""
+        behind = self._state.collectors_behind(shares)
+        self._given_up &= behind
+        waiting = {
+            source
+            for source in behind - self._given_up
+            if self._waited_ns(self._heard_mono_ns.get(source, 0), mono_ns)
+            < COLLECTOR_SILENT_S * 1e9
+        }
+        if waiting and self._waited_ns(ready_mono_ns, mono_ns) >= COLLECTOR_WAIT_S * 1e9:
+            self._given_up |= waiting
+            return False
+        return bool(waiting)
+
+    def _waited_ns(self, since_mono_ns: int, mono_ns: int) -> int:
+        """Time since then, without the time in which we ourselves stood still."""
+        return mono_ns - max(since_mono_ns, self._resumed_mono_ns or 0)
+
+    def _key(self, iteration: int) -> _Key:
+        # The next attempt counts the same iterations again.
+        return self._state.data.attempt, iteration
