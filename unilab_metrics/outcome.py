@@ -48,6 +48,7 @@ class RunOutcome:
     ``set_summary`` calls, later ones win. ``backends``: last update sequence each one holds.
     ``first_nonfinite``: where a tag was first NaN or infinite, as (iteration, rank).
     ``unregistered_tags``: tags of open mode that the metric table does not know.
+    ``warnings``: what sources warned of (a refused value, say), and how many said so.
     """
 
     run: RunInfo
@@ -70,3 +71,4 @@ class RunOutcome:
         default_factory=dict[str, tuple[int, int]]
     )
     unregistered_tags: Sequence[str] = ()
+    warnings: Mapping[str, int] = field(default_factory=dict[str, int])

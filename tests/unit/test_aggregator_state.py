@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import math
+from pathlib import Path
 
 import pytest
 from sources_on_paper import MS, PaperRun, PaperSource
 
 from unilab_metrics.aggregate.deciding import Decider
 from unilab_metrics.aggregate.entries import OpenAttempt, decode_entry, encode_entry
+from unilab_metrics.aggregate.outcome import outcome_of
 from unilab_metrics.aggregate.state import AggregatorState, Publication
+from unilab_schema.frames import EventFrame
 from unilab_schema.updates import EventUpdate, Supplement, Update
 
 
@@ -493,3 +496,16 @@ def test_own_pause_is_not_taken_for_a_stragglers() -> None:
     paper.fold(one.iteration(1, {"a": 3.0}))
     paper.settle()
     assert paper.last() == {"a": 2.0}
+
+
+def test_warnings_and_unregistered_tags_are_kept_for_the_summary(tmp_path: Path) -> None:
+    paper, zero, one = two_learners()
+    for source in (zero, one):
+        paper.fold(
+            source.batch(EventFrame("warning", "my/string: a text is no number", 0, 0)),
+            source.iteration(1, {"my/tag": 1.0, "Loss/actor": 1.0}),
+        )
+    paper.settle()
+    outcome = outcome_of(paper.state, tmp_path, {}, {})
+    assert outcome.warnings == {"my/string: a text is no number": 2}
+    assert outcome.unregistered_tags == ["my/tag"]

@@ -35,6 +35,9 @@ if TYPE_CHECKING:
     from unilab_metrics.aggregate.state import AggregatorState, Publication
     from unilab_metrics.storage.records import Record
 
+MAX_WARNINGS = 64
+"""Distinct texts that the summary names."""
+
 
 def take_records(
     state: AggregatorState, source: SourceState, records: list[Record]
@@ -160,5 +163,9 @@ def _take_event(
         source.training_mono_ns = frame.mono_ns
     elif frame.kind == "summary" and (source.rank == 0 or not state.data.summary):
         state.data.summary.update(frame.data)
+    elif frame.kind == "warning":
+        warnings = state.data.warnings
+        if frame.text in warnings or len(warnings) < MAX_WARNINGS:
+            warnings[frame.text] = warnings.get(frame.text, 0) + 1
     update = EventUpdate(state.data.attempt, source.identity.key, frame)
     return [*state.ensure_opened(frame.unix_ns), state.publication(update)]

@@ -12,6 +12,9 @@ from unilab_metrics.aggregate.state import AggregatorState
 from unilab_metrics.outcome import FAILED, RunOutcome, SourceOutcome
 from unilab_schema.frames import Scalar
 
+MAX_UNREGISTERED = 256
+"""Tags that the summary names; a run of 12,345 tags needs no list of them."""
+
 
 def end_status(data: RunData) -> tuple[str, str]:
     """Status and text of an attempt whose every source is gone.
@@ -66,6 +69,8 @@ def outcome_of(
         quarantined=data.quarantined,
         summary={**_rewards(state), **data.summary},
         backends=dict(backends),
+        unregistered_tags=state.columns.unregistered()[:MAX_UNREGISTERED],
+        warnings=dict(data.warnings),
         first_nonfinite={t: (n.iteration, n.rank) for t, n in data.first_nonfinite.items()},
     )
 

@@ -96,6 +96,10 @@ class TagColumns:
         """How the tag is reduced; an unknown one is mean over ranks, last over time."""
         return self._table.reduction(tag)
 
+    def unregistered(self) -> list[str]:
+        """Tags that the table does not know, in the order in which they came."""
+        return [tag for tag in self.tags if self._table.spec(tag) is None]
+
     def define(self, spec: MetricSpec) -> None:
         """A user's spec takes effect for later reductions."""
         self._table.define(spec)

@@ -24,6 +24,7 @@ class RunData(msgspec.Struct, array_like=True):
     ``next_update``: the update sequence of the next history entry. ``waived``: learner
     ranks that were expected and have not been waited for since a straggler's deadline.
     ``sealed_tags``: update layouts of recent iterations, to tell what a late value adds.
+    ``warnings``: distinct texts of warning events and how many came.
     ``latest_*``: newest value per column of ``columns`` and the update that carried it.
     """
 
@@ -51,6 +52,7 @@ class RunData(msgspec.Struct, array_like=True):
     gaps: int = 0
     first_nonfinite: dict[str, NonFinite] = {}
     summary: dict[str, Scalar] = {}
+    warnings: dict[str, int] = {}
     best_mean_reward: float | None = None
     latest_values: bytes = b""
     latest_updates: bytes = b""

@@ -85,6 +85,7 @@ def _bus_fields(outcome: RunOutcome) -> dict[str, Any]:
             for tag, (iteration, rank) in outcome.first_nonfinite.items()
         },
         "unregistered_tags": list(outcome.unregistered_tags),
+        "warnings": dict(outcome.warnings),
         "sources": [_source_fields(source) for source in outcome.sources],
     }
 
