@@ -56,13 +56,16 @@ def train_rank(
         if stop.reason is not None:
             status, exit_code = "failed", ExitCode.INTERRUPTED
             _tell(metrics, group.rank, stop.reason)
+            metrics.set_summary(error=stop.reason)
     except CollectorDiedError as error:
         status, exit_code = "collector_died", ExitCode.UNEXPECTED
         _tell(metrics, group.rank, str(error))
+        metrics.set_summary(error_type=type(error).__name__, error=str(error))
     except BaseException as error:  # noqa: BLE001 (the bus must hear of it)
         status, exit_code = "failed", ExitCode.UNEXPECTED
         traceback.print_exc()
         _tell(metrics, group.rank, f"failed: {type(error).__name__}: {error}")
+        metrics.set_summary(error_type=type(error).__name__, error=str(error))
     group.leave()
     metrics.close(status=status)
     return exit_code

@@ -1,4 +1,4 @@
-"""Being called when the process ends in an orderly way, however it was started."""
+"""Being called when the process ends in an orderly way, and seeing what ends it."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ import atexit
 import sys
 from collections.abc import Callable
 from typing import Any
+
+_MAX_TEXT = 2000
 
 
 def call_at_exit(callback: Callable[[], object]) -> None:
@@ -22,3 +24,35 @@ def call_at_exit(callback: Callable[[], object]) -> None:
 def forget_exit(callback: Callable[[], object]) -> None:
     """Let the interpreter forget it; harmless for others."""
     atexit.unregister(callback)
+
+
+def failure(error: BaseException | None = None) -> BaseException | None:
+    """What ends this process (or, with ``error``, a ``with`` block), ``None`` if it ends well.
+
+    For callbacks at the exit. An exception that nobody caught is seen, Ctrl+C too, whatever
+    hook prints it. A main program that ends by ``sys.exit(n)`` cannot be told from one that
+    ends with 0: Python has forgotten the number by then.
+    """
+    # A child of multiprocessing runs its callbacks while the exception still passes by.
+    error = error or sys.exc_info()[1] or _uncaught()
+    if isinstance(error, SystemExit) and error.code in {None, 0}:
+        return None
+    return error
+
+
+def describe(error: BaseException) -> tuple[str, str]:
+    """Type and text of an exception; never raises, the text is never empty."""
+    name = type(error).__name__
+    try:
+        text = str(error)
+    except Exception:  # noqa: BLE001 (an exception's own code may do anything)
+        text = ""
+    return name, text[:_MAX_TEXT] or name
+
+
+def _uncaught() -> BaseException | None:
+    # The interpreter leaves it here before it calls ``sys.excepthook``, which others replace.
+    # At a prompt every mistake is left here, and none of them ends the process.
+    if hasattr(sys, "ps1"):
+        return None
+    return getattr(sys, "last_exc", None) or getattr(sys, "last_value", None)

@@ -15,7 +15,7 @@ from typing import Any, final
 from unilab_metrics.publish import losses
 from unilab_metrics.publish.emitter import Emitter
 from unilab_metrics.publish.episodes import EpisodeStatistics
-from unilab_metrics.publish.exiting import call_at_exit, forget_exit
+from unilab_metrics.publish.exiting import call_at_exit, describe, failure, forget_exit
 from unilab_metrics.publish.frame_writer import FrameWriter
 from unilab_metrics.publish.gauges import INFERENCE_GAUGES, InferenceGauges
 from unilab_metrics.publish.guard import guarded
@@ -250,7 +250,10 @@ class Publisher(Emitter):
 
         ``status``: as in ``run_summary.json``. True when everything is durable in the run's
         journal (on rank 0: and in every backend). Otherwise, after ``timeout_s``, what is left
-        stays in the spool for the aggregator, the next attempt or ``recover``. Idempotent.
+        stays in the spool for the aggregator or the next attempt. Idempotent.
+
+        The end of a ``with`` block or of the process does it too, and sees an exception, Ctrl+C
+        and (only ``with``) ``sys.exit(n)`` as ``failed``. In a ``finally`` clause say it.
         """
         if self._delivered is None:
             self._delivered = False
@@ -270,7 +273,20 @@ class Publisher(Emitter):
 
     def _at_exit(self) -> None:
         seen = self._shipper is not None and self._shipper.bus_seen
-        self.close(CLOSE_TIMEOUT_S if seen else EXIT_TIMEOUT_S, status="")
+        self._leave(failure(), CLOSE_TIMEOUT_S if seen else EXIT_TIMEOUT_S, "")
+
+    def _leave(self, error: BaseException | None, timeout_s: float, status: str) -> None:
+        if error is not None and self._delivered is None and not self._spool.inactive:
+            status = "failed"
+            self._tell_failure(error)
+        self.close(timeout_s, status)
+
+    @guarded
+    def _tell_failure(self, error: BaseException) -> None:
+        name, text = describe(error)
+        self._event("status", f"{self.role} of rank {self.rank} failed: {name}: {text}", None, {})
+        if self._is_learner:
+            self._event("summary", "", None, {"error_type": name, "error": text})
 
     def __enter__(self) -> Publisher:
         return self
@@ -281,4 +297,4 @@ class Publisher(Emitter):
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        self.close(CLOSE_TIMEOUT_S, "completed" if kind is None else "failed")
+        self._leave(error and failure(error), CLOSE_TIMEOUT_S, "completed")

@@ -15,7 +15,7 @@ from typing import Any
 import msgspec
 
 from unilab_metrics.config import RUN_SUMMARY_FILE
-from unilab_metrics.outcome import RunOutcome, SourceOutcome
+from unilab_metrics.outcome import COMPLETED, RunOutcome, SourceOutcome
 from unilab_metrics.run.directory import file_mode
 from unilab_metrics.storage.filesystem import write_atomic
 from unilab_schema.metrics import METRIC_SCHEMA_VERSION
@@ -57,7 +57,11 @@ def summary_fields(outcome: RunOutcome) -> dict[str, Any]:
         "wandb_run_url": None,
         "bus": _bus_fields(outcome),
     }
-    if outcome.text:
+    if outcome.status == COMPLETED:
+        # An earlier attempt may have left them.
+        fields.pop("error", None)
+        fields.pop("error_type", None)
+    elif outcome.text:
         fields.setdefault("error", outcome.text)
     return fields
 
