@@ -17,9 +17,12 @@ from unilab_metrics.run.inheritance import count_opened, pass_on, read
 from unilab_metrics.run.launch_file import (
     announce_run,
     find_run,
+    forget_run,
     is_alive,
+    is_kept,
     parent_of,
     process_name,
+    sweep_launches,
 )
 from unilab_metrics.run.launch_key import ProcessName
 from unilab_metrics.storage.filesystem import runtime_directory
@@ -31,6 +34,14 @@ from unilab_metrics.run.launch_file import announce_run
 announce_run("key", Path("/logs/run"))
 print("announced", flush=True)
 time.sleep(60)
+"""
+
+ANNOUNCE = """
+import sys
+from pathlib import Path
+from unilab_metrics.run.launch_file import ProcessName, announce_run
+keeper = ProcessName(int(sys.argv[1]), sys.argv[2]) if sys.argv[1:] else None
+announce_run("restarted", Path("/logs/run"), keeper)
 """
 
 
@@ -63,6 +74,41 @@ def test_the_run_of_a_dead_rank_0_is_found_only_by_its_restart(
 def test_a_stopped_rank_0_is_alive(rank_0: subprocess.Popen[str]) -> None:
     rank_0.send_signal(signal.SIGSTOP)
     assert find_run("key") is not None
+
+
+@pytest.mark.parametrize("keeper", [None, os.getpid()])
+def test_a_file_is_swept_when_nobody_can_need_it(
+    keeper: int | None, rank_0: subprocess.Popen[str]
+) -> None:
+    sweep_launches()
+    assert find_run("key") is not None
+    name = None if keeper is None else process_name(keeper)
+    with subprocess.Popen([sys.executable, "-c", ANNOUNCE, *map(str, name or ())]) as process:
+        assert process.wait(30) == 0
+    rank_0.kill()
+    rank_0.wait()
+    sweep_launches()
+    assert find_run("key", of_dead_rank_0=True) is None
+    kept = find_run("restarted", of_dead_rank_0=True)
+    assert kept == (None if keeper is None else Path("/logs/run"))
+    assert is_kept("restarted") is (keeper is not None)
+
+
+def test_opening_a_run_sweeps_what_others_left(rank_0: subprocess.Popen[str]) -> None:
+    rank_0.kill()
+    rank_0.wait()
+    announce_run("mine", Path("/logs/mine"))
+    assert [path.name for path in runtime_directory().iterdir()] == ["launch-mine.json"]
+
+
+def test_the_file_of_a_complete_run_stays_while_its_launcher_may_start_it_again() -> None:
+    run_dir = Path("/logs/run")
+    announce_run("key", run_dir, process_name(os.getppid()))
+    forget_run("key", run_dir)
+    assert find_run("key") == run_dir
+    announce_run("key", run_dir, ProcessName(os.getppid(), "another start"))
+    forget_run("key", run_dir)
+    assert find_run("key") is None
 
 
 @pytest.mark.parametrize("content", [b"", b"{", b"[]", b'{"version": 2}', b"\xff", b"{}" * 50_000])

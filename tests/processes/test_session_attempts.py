@@ -35,8 +35,8 @@ def die(logs: Path, run_dir: str = "", **environment: str) -> None:
     assert process.returncode == 1
 
 
-def attempts(run_dir: Path) -> Verified:
-    verified = whole(run_dir)
+def attempts(run_dir: Path, *, is_restartable: bool = False) -> Verified:
+    verified = whole(run_dir, is_restartable=is_restartable)
     summary = read_summary(run_dir)
     assert summary is not None
     assert summary["status"] == "completed"
@@ -63,7 +63,7 @@ def test_torchruns_restart_finds_the_run_of_the_dead_rank_0(tmp_path: Path) -> N
     die(tmp_path, **AGENT)
     run(TRAINING, str(tmp_path), "", "11", "31", "close", timeout_s=40, **AGENT)
     run_dir = only_run(tmp_path)
-    assert attempts(run_dir).points_per_tag["Loss/actor"] == 40
+    assert attempts(run_dir, is_restartable=True).points_per_tag["Loss/actor"] == 40
     assert json.loads((run_dir / "run_config.json").read_text())["run"]["task"] == "Toy"
 
 

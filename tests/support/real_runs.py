@@ -72,8 +72,11 @@ def helpers() -> list[int]:
     return found
 
 
-def whole(run_dir: Path) -> Verified:
-    """The run when its aggregator is gone: whole, and nothing left behind."""
+def whole(run_dir: Path, *, is_restartable: bool = False) -> Verified:
+    """The run when its aggregator is gone: whole, and nothing left behind.
+
+    ``is_restartable``: the launcher may start it again, and its launch file stays for that.
+    """
     until(lambda: read_summary(run_dir) is not None and is_free(aggregator_lease(run_dir)))
     verified = verify_run(run_dir)
     assert verified.history.ended is not None
@@ -81,7 +84,7 @@ def whole(run_dir: Path) -> Verified:
     assert verified.dropped_calls == {}
     until(lambda: held_bytes(spool_root()) == 0)
     until(lambda: not any(path.is_socket() for path in runtime_directory().iterdir()))
-    if verified.history.ended == "completed":
+    if not is_restartable:
         until(lambda: list(runtime_directory().iterdir()) == list(spool_root().iterdir()) == [])
     return verified
 

@@ -14,6 +14,8 @@ from unilab_metrics.errors import RunNotFoundError
 from unilab_metrics.outcome import COMPLETED
 
 _RUN_DIR = click.Path(file_okay=False, path_type=Path)
+_LAST_RANK_S = 1.0
+"""How long rank 0 may take from its last word to the end of its process."""
 _AGGREGATE_EPILOG = """\b
 Examples
   unilab-metrics aggregate logs/sac/cart_reach/2026-03-09_18-30-00_numpy
@@ -62,6 +64,7 @@ def aggregate(
     from unilab_metrics.aggregate.options import BackendProcess, Options
     from unilab_metrics.aggregate.process_log import say
     from unilab_metrics.run.bus_settings import clear_launch, read_settings
+    from unilab_metrics.run.launch_file import sweep_launches
     from unilab_metrics.run.processes import start_writer
     from unilab_metrics.run.summary import read_summary, write_summary
     from unilab_metrics.run.supervision import Supervisor
@@ -89,6 +92,7 @@ def aggregate(
     status = run_aggregator(run_dir, options, write_summary=write_summary)
     if (read_summary(run_dir) or {}).get("status") == COMPLETED:
         clear_launch(options.launch, run_dir, options.spool_directories)
+    sweep_launches(options.launch, _LAST_RANK_S)
     return status
 
 

@@ -44,8 +44,7 @@ def open_publisher(
     strict = run.strict if strict is None else strict
     counted = Losses()
     try:
-        private_directory(launch_directory)
-        spool = Spool(Path(identity.spool_path), identity, counted)
+        spool = _new_spool(launch_directory, identity, counted)
     except (OSError, StorageError) as error:
         counted.note(error)
         text = f"metrics of this process are not logged: {error}"
@@ -65,6 +64,16 @@ def open_publisher(
     )
     shipper.start()
     return publisher
+
+
+def _new_spool(launch_directory: Path, identity: Identity, counted: Losses) -> Spool:
+    private_directory(launch_directory)
+    try:
+        return Spool(Path(identity.spool_path), identity, counted)
+    except FileNotFoundError:
+        # The aggregator of an earlier attempt has removed the empty directory meanwhile.
+        private_directory(launch_directory)
+        return Spool(Path(identity.spool_path), identity, counted)
 
 
 def disabled_publisher(key: SourceKey, run: RunInfo, *, strict: bool | None = None) -> Publisher:

@@ -14,7 +14,7 @@ from pathlib import Path
 import msgspec
 
 from unilab_metrics.errors import StorageError
-from unilab_metrics.run.launch_file import forget_run
+from unilab_metrics.run.launch_file import forget_run, is_kept
 from unilab_metrics.storage.filesystem import read_private, spool_candidates, write_atomic
 from unilab_metrics.transport.rendezvous import bus_directory
 
@@ -40,7 +40,9 @@ _decoder = msgspec.json.Decoder(BusSettings)
 
 def clear_launch(launch: str, run_dir: Path, spools: Iterable[Path]) -> None:
     """Take away what only a launch needed whose run is complete: its file, and its spool
-    directories if they are empty. A launch that failed may be restarted and needs both."""
+    directories if they are empty. A launch that its launcher may start again needs both."""
+    if launch and is_kept(launch):
+        return
     if launch:
         forget_run(launch, run_dir)
     for directory in spools:

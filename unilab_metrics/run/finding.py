@@ -9,12 +9,16 @@ from pathlib import Path
 from unilab_metrics.errors import ConnectionFileError
 from unilab_metrics.run.inheritance import Inherited
 from unilab_metrics.run.launch_file import find_run, parent_of, process_name, this_node
-from unilab_metrics.run.launch_key import alone_key, run_key, siblings_key
+from unilab_metrics.run.launch_key import (
+    TORCHRUN_VARIABLE,
+    ProcessName,
+    alone_key,
+    run_key,
+    siblings_key,
+)
 from unilab_metrics.run.ranks import Place
 from unilab_metrics.transport import rendezvous
 from unilab_metrics.transport.rendezvous import ConnectionFile, bus_directory
-
-TORCHRUN_VARIABLE = "TORCHELASTIC_RUN_ID"
 
 
 def launch_of_rank(
@@ -53,6 +57,11 @@ def run_to_go_on_with(environ: Mapping[str, str], launch: str) -> Path | None:
     if TORCHRUN_VARIABLE not in environ:
         return None
     return find_run(launch, of_dead_rank_0=True)
+
+
+def restarting_launcher(environ: Mapping[str, str]) -> ProcessName | None:
+    """The launcher of this rank, if it is one that starts the ranks again after a failure."""
+    return process_name(os.getppid()) if TORCHRUN_VARIABLE in environ else None
 
 
 class BusFinder:

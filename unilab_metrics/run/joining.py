@@ -19,6 +19,7 @@ from unilab_metrics.run.finding import (
     BusFinder,
     launch_of_child,
     launch_of_rank,
+    restarting_launcher,
     run_to_go_on_with,
 )
 from unilab_metrics.run.inheritance import Inherited
@@ -96,6 +97,7 @@ def open_rank(wish: RankWish) -> Publisher:
             run=run,
             config=config,
             launch=launch,
+            keeper=restarting_launcher(environ),
             backends=_with_tensorboard(wish.backends),
             log_interval=wish.log_interval,
             started=datetime.now(timezone.utc),

@@ -2,7 +2,8 @@
 
 ``<runtime directory>/launch-<key>.json``, private to the user. Only a file whose rank 0 is
 alive counts, so that one left by an earlier launch never leads a rank into an old run; a
-restart by the same launcher may ask for the dead one's run, to go on in its directory.
+restart by the same launcher may ask for the dead one's run, to go on in its directory. A file
+that neither can need any more is removed by whoever comes by.
 """
 
 from __future__ import annotations
@@ -23,20 +24,24 @@ from unilab_metrics.storage.filesystem import (
     write_atomic,
 )
 
-_KEEP_DEAD_S = 24 * 3600
+_KEEP_UNREADABLE_S = 24 * 3600
+_POLL_S = 0.05
 _PREFIX = "launch-"
 _MAX_BYTES = 64 * 1024
 _VERSION = 1
 
 
 class LaunchFile(msgspec.Struct, frozen=True):
-    """What rank 0 says. ``process_start`` makes its pid unambiguous."""
+    """What rank 0 says; the starts make the pids unambiguous. ``keeper_pid``: a launcher that
+    may start rank 0 again, 0 if there is none."""
 
     run_dir: str
     pid: int
     process_start: str
     boot_id: str
     version: int = _VERSION
+    keeper_pid: int = 0
+    keeper_start: str = ""
 
 
 _decoder = msgspec.json.Decoder(LaunchFile)
@@ -61,22 +66,54 @@ def parent_of(pid: int) -> int:
     return int(text) if text.isdigit() else 0
 
 
-def announce_run(key: str, run_dir: Path) -> None:
-    """Write the file for the other ranks. Raises ``OSError`` and ``StorageError``."""
+def announce_run(key: str, run_dir: Path, keeper: ProcessName | None = None) -> None:
+    """Write the file for the other ranks. ``keeper``: the launcher, if it may start rank 0
+    again after a failure. Raises ``OSError`` and ``StorageError``."""
     own = process_name(os.getpid())
-    content = LaunchFile(os.fspath(run_dir), own.pid, own.start, boot_id())
-    directory = runtime_directory()
-    _remove_old(directory)
-    write_atomic(directory / f"{_PREFIX}{key}.json", msgspec.json.encode(content))
+    keeper = keeper or ProcessName(0, "")
+    content = LaunchFile(
+        os.fspath(run_dir),
+        own.pid,
+        own.start,
+        boot_id(),
+        keeper_pid=keeper.pid,
+        keeper_start=keeper.start,
+    )
+    path = _path(key)
+    sweep_launches()
+    write_atomic(path, msgspec.json.encode(content))
+
+
+def is_kept(key: str) -> bool:
+    """Whether this launch may be started again by its launcher; never raises."""
+    try:
+        found = _read(_path(key))
+    except (OSError, StorageError):
+        return False
+    return found is not None and _has_keeper(found)
 
 
 def forget_run(key: str, run_dir: Path) -> None:
     """Remove the file of a launch whose run is complete; another run's file stays."""
     try:
-        path = runtime_directory() / f"{_PREFIX}{key}.json"
+        path = _path(key)
         found = _read(path)
-        if found is not None and found.run_dir == os.fspath(run_dir):
+        if found is not None and found.run_dir == os.fspath(run_dir) and not _has_keeper(found):
             path.unlink(missing_ok=True)
+    except (OSError, StorageError):
+        return
+
+
+def sweep_launches(key: str = "", patience_s: float = 0.0) -> None:
+    """Remove the files that nobody can need: rank 0 is dead, and so is who might start it
+    again. ``patience_s``: how long to wait for that of ``key``'s rank 0. Never raises."""
+    deadline_s = time.monotonic() + patience_s
+    try:
+        directory, awaited = runtime_directory(), _path(key)
+        _sweep(directory)
+        while key and awaited.exists() and time.monotonic() < deadline_s and not is_kept(key):
+            time.sleep(_POLL_S)
+            _sweep(directory)
     except (OSError, StorageError):
         return
 
@@ -88,7 +125,7 @@ def find_run(key: str, *, of_dead_rank_0: bool = False) -> Path | None:
     Cheap enough to be polled; never raises.
     """
     try:
-        found = _read(runtime_directory() / f"{_PREFIX}{key}.json")
+        found = _read(_path(key))
     except (OSError, StorageError):
         return None
     if found is None or found.boot_id != boot_id():
@@ -120,18 +157,33 @@ def _read(path: Path) -> LaunchFile | None:
     return content if content.version == _VERSION else None
 
 
-def _remove_old(directory: Path) -> None:
-    """Forget launches whose rank 0 died long ago; a younger one may be restarted."""
-    now_s = time.time()
+def _path(key: str) -> Path:
+    return runtime_directory() / f"{_PREFIX}{key}.json"
+
+
+def _sweep(directory: Path) -> None:
     for path in directory.glob(f"{_PREFIX}*.json"):
         try:
-            if now_s - path.stat().st_mtime < _KEEP_DEAD_S:
-                continue
-            found = _read(path)
-            if found is None or not is_alive(ProcessName(found.pid, found.process_start)):
+            if _is_useless(path):
                 path.unlink()
         except OSError:
             continue
+
+
+def _is_useless(path: Path) -> bool:
+    found = _read(path)
+    if found is None:
+        # Perhaps another version's, which knows what it is good for.
+        return time.time() - path.stat().st_mtime > _KEEP_UNREADABLE_S
+    if found.boot_id != boot_id():
+        return True
+    rank_0 = ProcessName(found.pid, found.process_start)
+    return not (is_alive(rank_0) or _has_keeper(found))
+
+
+def _has_keeper(found: LaunchFile) -> bool:
+    keeper = ProcessName(found.keeper_pid, found.keeper_start)
+    return found.boot_id == boot_id() and keeper.pid > 0 and is_alive(keeper)
 
 
 def _process_start(pid: int) -> str | None:

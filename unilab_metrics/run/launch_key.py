@@ -6,7 +6,8 @@ that rank 0 opened. Two rules, because neither suffices alone:
 - A run directory that is known beforehand is the key; every rank and every restart has it.
 - Otherwise siblings are those with the same parent *process* (pid and its start), the same
   rendezvous address and the same world. A shell may be the parent of many launches, so who
-  reads the file also checks that the rank 0 that wrote it is alive.
+  reads the file also checks that the rank 0 that wrote it is alive. torchrun's agent is the
+  parent of one launch only, and may change port and world when it starts the ranks again.
 """
 
 from __future__ import annotations
@@ -16,10 +17,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
 
+TORCHRUN_VARIABLE = "TORCHELASTIC_RUN_ID"
 _RENDEZVOUS = (
     "MASTER_ADDR",
     "MASTER_PORT",
-    "TORCHELASTIC_RUN_ID",
     "SLURM_JOB_ID",
     "SLURM_STEP_ID",
     "PMIX_NAMESPACE",
@@ -56,6 +57,8 @@ def siblings_key(
     node: Node, parent: ProcessName, environ: Mapping[str, str], world_size: int, opened: int
 ) -> str:
     """Key of a training of several ranks that one launcher started on this node."""
+    if TORCHRUN_VARIABLE in environ:
+        return _digest("torchrun", *node, *parent, environ[TORCHRUN_VARIABLE], opened)
     rendezvous = [environ.get(name, "") for name in _RENDEZVOUS]
     return _digest("siblings", *node, *parent, *rendezvous, world_size, opened)
 

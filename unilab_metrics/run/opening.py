@@ -12,6 +12,7 @@ from unilab_metrics.errors import StorageError
 from unilab_metrics.run.bus_settings import read_settings, write_settings
 from unilab_metrics.run.directory import create_run_directory
 from unilab_metrics.run.launch_file import announce_run
+from unilab_metrics.run.launch_key import ProcessName
 from unilab_metrics.run.processes import Helper, start_aggregator
 from unilab_metrics.run.supervision import Supervisor
 from unilab_metrics.run.tracker import write_run_config
@@ -28,14 +29,16 @@ def open_run(
     run: RunInfo,
     config: Mapping[str, Any],
     launch: str,
+    keeper: ProcessName | None,
     backends: Sequence[str],
     log_interval: int,
     started: datetime,
 ) -> Path:
     """Make the run directory and tell the other local ranks of it; the absolute path.
 
-    ``run_dir``: where it is to be; a run that lies there already goes on. Raises ``OSError``
-    and ``StorageError`` if there can be no run.
+    ``run_dir``: where it is to be; a run that lies there already goes on. ``keeper``: a
+    launcher that may start this rank again. Raises ``OSError`` and ``StorageError`` if there
+    can be no run.
     """
     if run_dir is None:
         local = started.astimezone()
@@ -48,7 +51,7 @@ def open_run(
     write_run_config(run_dir, run, config, started)
     with contextlib.suppress(OSError, StorageError):
         # Without it the other ranks need the directory as an argument or from the environment.
-        announce_run(launch, run_dir)
+        announce_run(launch, run_dir, keeper)
     return run_dir
 
 
