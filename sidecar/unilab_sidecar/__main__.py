@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from unilab_metrics.errors import ExitCode, RunNotFoundError
 from unilab_sidecar.feed import Feed, UpdateSource
+from unilab_sidecar.losses import dropped_of_summary
 from unilab_sidecar.plain import run_plain
 
 if TYPE_CHECKING:
@@ -49,6 +50,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         attach,
         wait_for_bus=launched,
         is_wanted=lambda: not launched or os.getppid() == launcher,
+        read_dropped=lambda attempt: dropped_of_summary(run_dir, attempt),
     )
     if options.plain or options.once or not can_show_screen(os.environ, launched=launched):
         failure = _run_plain(feed, once=bool(options.once))

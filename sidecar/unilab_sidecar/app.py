@@ -23,6 +23,7 @@ from unilab_sidecar.widgets.sheet import Sheet
 from unilab_sidecar.widgets.title_bar import TitleBar
 
 REPAINT_S = 0.5
+CATCH_UP_S = 0.02
 LINGER_S = 3.0
 """How long the last picture stays when the app closes with the run."""
 
@@ -51,6 +52,7 @@ class SidecarApp(App[Failure | None]):
         self._title_bar = TitleBar()
         self._sheet = Sheet()
         self._hint = ""
+        self._catching_up = False
         self._ended_s: float | None = None
         self._thread = threading.Thread(target=feed.run, name="sidecar-feed", daemon=True)
 
@@ -88,10 +90,18 @@ class SidecarApp(App[Failure | None]):
         if batches:
             self._picture = self._series.picture()
             self._paint()
+        if self._series.behind and not self._catching_up:
+            # A long history is read at full speed, not a few thousand entries per picture.
+            self._catching_up = True
+            self.set_timer(CATCH_UP_S, self._catch_up)
         self._close_with_run()
 
+    def _catch_up(self) -> None:
+        self._catching_up = False
+        self.tick()
+
     def _paint(self) -> None:
-        screen = layout(self._picture, self.size.width)
+        screen = layout(self._picture, self.size.width, self.size.height)
         if screen.hint != self._hint:
             self._hint = screen.hint
             self._sheet.border_subtitle = Content(screen.hint)

@@ -24,8 +24,9 @@ class Batch:
     """New history entries in order, and what is known about the run besides.
 
     ``head``: the newest announcement, ``None`` before the first. ``snapshot``: newest values
-    of all tags, once after joining. ``head_age_s``: seconds since ``head`` came. ``failure``:
-    nothing follows.
+    of all tags, once after joining. ``head_age_s``: seconds since ``head`` came. ``behind``: the
+    history up to now has not all been handed over yet. ``dropped``: what an ended run says of
+    its losses, where no announcement can. ``failure``: nothing follows.
     """
 
     records: tuple[HistoryRecord, ...] = ()
@@ -33,4 +34,6 @@ class Batch:
     snapshot: Snapshot | None = None
     connected: bool = False
     head_age_s: float = 0.0
+    behind: bool = False
+    dropped: int | None = None
     failure: Failure | None = None

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from unilab_metrics.errors import ExitCode, UnilabMetricsError
 from unilab_schema.control import Head, Snapshot
+from unilab_schema.updates import RunEnded
 from unilab_sidecar.batch import Batch, Failure
 
 if TYPE_CHECKING:
@@ -62,13 +63,17 @@ class Feed:
         *,
         wait_for_bus: bool,
         is_wanted: Callable[[], bool] = lambda: True,
+        read_dropped: Callable[[int], int | None] = lambda _attempt: None,
     ) -> None:
         """``open_source`` attaches to the run, in the feed's thread. ``wait_for_bus``: the run
         is about to start, so try again until its bus is there. ``is_wanted``: whether who
-        started this viewer is still there to see it; asked a few times a second."""
+        started this viewer is still there to see it; asked a few times a second.
+        ``read_dropped``: what a run says of its losses after the end of an attempt; asked once,
+        if nobody announces them."""
         self._open_source = open_source
         self._wait_for_bus = wait_for_bus
         self._is_wanted = is_wanted
+        self._read_dropped = read_dropped
         self._box: queue.Queue[Batch] = queue.Queue(BOX_BATCHES)
         self._stopped = threading.Event()
 
@@ -124,6 +129,8 @@ class Feed:
 
     def _drain(self, source: UpdateSource) -> None:
         joined = False
+        behind = True
+        ended_attempt: int | None = None
         handed_over_s = head_at_s = 0.0
         head: Head | None = None
         while not self._is_over():
@@ -133,7 +140,15 @@ class Feed:
             now_s = time.monotonic()
             if source.head is not head:
                 head, head_at_s = source.head, now_s
-            if records or snapshot is not None or now_s - handed_over_s >= SIGN_OF_LIFE_S:
+            behind = behind and _is_behind(records, head)
+            ends = [r.entry.attempt for r in records if isinstance(r.entry, RunEnded)]
+            ended_attempt = ends[-1] if ends else ended_attempt
+            dropped = None
+            if ended_attempt is not None and not behind:
+                dropped = self._read_dropped(ended_attempt) if head is None else None
+                ended_attempt = None
+            is_due = now_s - handed_over_s >= SIGN_OF_LIFE_S
+            if records or snapshot is not None or dropped is not None or is_due:
                 handed_over_s = now_s
                 self._put(
                     Batch(
@@ -142,6 +157,8 @@ class Feed:
                         snapshot=snapshot,
                         connected=source.connected,
                         head_age_s=now_s - head_at_s if head is not None else 0.0,
+                        behind=behind,
+                        dropped=dropped,
                     )
                 )
 
@@ -150,3 +167,8 @@ class Feed:
             with contextlib.suppress(queue.Full):
                 self._box.put(batch, timeout=POLL_MS / 1000)
                 return
+
+
+def _is_behind(records: list[HistoryRecord], head: Head | None) -> bool:
+    """Whether more of the history is waiting: files are read until there is nothing new."""
+    return bool(records) and (head is None or records[-1].sequence < head.update)

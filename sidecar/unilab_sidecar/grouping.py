@@ -1,6 +1,6 @@
 """Which group of the overview a tag belongs to. Pure.
 
-Losses and policy state first, training diagnostics, replay ingress; reward terms with the
+Losses, then policy state, training diagnostics, replay ingress; reward terms with the
 rewards. What timelines, header and system show is no metric row; other canonical tags of
 speed are for the backends only.
 """
@@ -12,7 +12,7 @@ from typing import Literal, NamedTuple
 
 from unilab_schema.metrics import CANONICAL, TERMINAL_ONLY, MetricTable
 
-Group = Literal["losses", "diagnostics", "ingress", "terms", "others"]
+Group = Literal["losses", "policy", "diagnostics", "ingress", "terms", "others"]
 
 MEAN_REWARD = "Train/mean_reward"
 EPISODE_LENGTH = "Train/mean_episode_length"
@@ -44,6 +44,7 @@ def grouped(tags: Iterable[str]) -> dict[Group, list[Label]]:
     """Tags by group: canonical ones in the order of the table, then the rest by name."""
     groups: dict[Group, list[Label]] = {
         "losses": [],
+        "policy": [],
         "diagnostics": [],
         "ingress": [],
         "terms": [],
@@ -68,8 +69,10 @@ def _group(tag: str) -> Group | None:
         return None
     if tag.startswith("reward/"):
         return "terms"
-    if tag.startswith(("Loss/", "Policy/")):
+    if tag.startswith("Loss/"):
         return "losses"
+    if tag.startswith("Policy/"):
+        return "policy"
     if tag not in CANONICAL:
         return "others"
     if tag.startswith("Train/replay_ingress_"):

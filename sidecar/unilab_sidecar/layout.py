@@ -22,7 +22,11 @@ SYSTEM_FROM = 120
 FRAME_CELLS = 5
 """Border, margins and the scroll bar's column."""
 
+FRAME_ROWS = 2
+"""The title and the lower border."""
+
 _GAP = 3
+_MORE_CHART_ROWS = 16
 _METRICS_CELLS = 48
 _SOURCES_CELLS = 84
 _WRITERS_CELLS = 47
@@ -36,13 +40,17 @@ class Screen(NamedTuple):
     lines: Block
 
 
-def layout(picture: Picture, columns: int) -> Screen:
-    """The overview for a terminal of ``columns``. Never raises, whatever the size."""
+def layout(picture: Picture, columns: int, rows: int = 0) -> Screen:
+    """The overview for a terminal of ``columns`` by ``rows``. Never raises, whatever the size.
+
+    What a tall terminal has to spare goes to the rewards' chart and to more events.
+    """
     width = max(columns - FRAME_CELLS, 1)
+    room = max(rows - FRAME_ROWS, 0)
     if columns < BESIDE_FROM:
-        lines = _stacked(picture, width)
+        lines = _stacked(picture, width, room)
     else:
-        lines = _side_by_side(picture, width, with_system=columns >= SYSTEM_FROM)
+        lines = _side_by_side(picture, width, room, with_system=columns >= SYSTEM_FROM)
     hint = "↑ ↓ scroll · q close"
     return Screen(
         title(picture, max(columns - FRAME_CELLS - 2, 0)),
@@ -51,48 +59,70 @@ def layout(picture: Picture, columns: int) -> Screen:
     )
 
 
-def _stacked(picture: Picture, width: int) -> Block:
-    lines = header(picture, width, short=True)
-    lines += metrics.losses(picture, width)
-    lines += rewards(picture, width, rows=0, decimals=2)
+def _stacked(picture: Picture, width: int, room: int) -> Block:
+    above = header(picture, width, short=True) + metrics.losses(picture, width)
+    below: Block = []
     learner = timing.learner(picture, width)
     collector = timing.collector(picture, width)
     if learner or collector:
-        lines.append(timing.timing_heading("Timing", width))
-        lines += learner
+        below.append(timing.timing_heading("Timing", width))
+        below += learner
         if collector:
             divider = "╌╌ collector, own clock "
-            lines.append(line(Segment(divider + "╌" * max(width - len(divider), 0), "dim")))
-            lines += collector
+            below.append(line(Segment(divider + "╌" * max(width - len(divider), 0), "dim")))
+            below += collector
     if more := metrics.diagnostics(picture, width):
-        lines += [heading("Training", width), *more]
-    lines += metrics.others(picture, width)
-    lines += bus.sources(picture, width)
-    lines += bus.writers(picture, width)
-    return lines + bus.events(picture, width)
+        below += [heading("Training", width), *more]
+    below += metrics.others(picture, width)
+    below += bus.sources(picture, width)
+    below += bus.writers(picture, width)
+    course = rewards(picture, width, rows=0, decimals=2)
+    spare = _spare(room, len(above) + len(course) + len(below))
+    if spare.chart_rows:
+        rows = len(course) + spare.chart_rows
+        course = rewards(picture, width, rows=rows, decimals=2)
+    return above + course + below + bus.events(picture, width, spare.events)
 
 
-def _side_by_side(picture: Picture, width: int, *, with_system: bool) -> Block:
-    lines = header(picture, width, short=False)
-    metrics_width = max(_METRICS_CELLS, (width - _GAP) * 2 // 5)
-    rewards_width = width - metrics_width - _GAP
-    left_block = metrics.metrics(picture, metrics_width)
-    if left_block:
-        rows = max(len(left_block), 5)
-        right_block = rewards(picture, rewards_width, rows=rows, decimals=3)
-        lines += beside([left_block, right_block], [metrics_width, rewards_width], _GAP)
-    else:
-        lines += rewards(picture, width, rows=8, decimals=3)
-    lines += _timing(picture, width, with_system=with_system)
-    lines += metrics.others(picture, width)
+def _side_by_side(picture: Picture, width: int, room: int, *, with_system: bool) -> Block:
+    above = header(picture, width, short=False)
+    below = _timing(picture, width, with_system=with_system)
+    below += metrics.others(picture, width)
     if with_system:
         sources_width = min(_SOURCES_CELLS, width - _GAP - _WRITERS_CELLS)
         widths = [sources_width, width - sources_width - _GAP]
         blocks = [bus.sources(picture, widths[0]), bus.writers(picture, widths[1])]
-        lines += beside(blocks, widths, _GAP)
+        below += beside(blocks, widths, _GAP)
     else:
-        lines += bus.sources(picture, width) + bus.writers(picture, width)
-    return lines + bus.events(picture, width)
+        below += bus.sources(picture, width) + bus.writers(picture, width)
+    metrics_width = max(_METRICS_CELLS, (width - _GAP) * 2 // 5)
+    left_block = metrics.metrics(picture, metrics_width)
+    rows = max(len(left_block), 5) if left_block else 8
+    spare = _spare(room, len(above) + rows + len(below))
+    rows += spare.chart_rows
+    if left_block:
+        rewards_width = width - metrics_width - _GAP
+        right_block = rewards(picture, rewards_width, rows=rows, decimals=3)
+        above += beside([left_block, right_block], [metrics_width, rewards_width], _GAP)
+    else:
+        above += rewards(picture, width, rows=rows, decimals=3)
+    return above + below + bus.events(picture, width, spare.events)
+
+
+class _Spare(NamedTuple):
+    chart_rows: int
+    events: int
+
+
+def _spare(room: int, taken: int) -> _Spare:
+    """How to use ``room`` lines of which ``taken`` are needed without the events.
+
+    A third of what is free is for events, whether they are there yet or not: the chart must
+    not shrink with each one.
+    """
+    free = max(room - taken - bus.USUAL_EVENTS - 1, 0)
+    chart_rows = min(free - free // 3, _MORE_CHART_ROWS)
+    return _Spare(chart_rows, bus.USUAL_EVENTS + free - chart_rows)
 
 
 def _timing(picture: Picture, width: int, *, with_system: bool) -> Block:

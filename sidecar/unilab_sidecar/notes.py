@@ -4,21 +4,39 @@ from __future__ import annotations
 
 import math
 from collections import deque
+from dataclasses import dataclass, field
 
 from unilab_schema.frames import EventFrame
+from unilab_schema.identity import SourceKey
 from unilab_schema.updates import EventUpdate
 from unilab_sidecar.picture import Note, Progress
 
 KEPT = 50
+MAX_REFUSED = 64
 _SHOWN_KINDS = frozenset({"status", "checkpoint", "training_started", "warning"})
 _WORDS = {"training_started": "training started", "checkpoint": "checkpoint saved"}
 
 
+@dataclass(slots=True)
+class _Entry:
+    order: int
+    attempt: int
+    frame: EventFrame
+    sources: set[SourceKey] = field(default_factory=set[SourceKey])
+
+
 class Notes:
-    """The last events of the run, oldest first."""
+    """The last events of the run, oldest first: each once, whatever number of sources said it.
+
+    What could not be logged is kept apart: many refusals must not push out what happened.
+    """
 
     def __init__(self) -> None:
-        self._frames: deque[EventFrame] = deque(maxlen=KEPT)
+        self._events: deque[_Entry] = deque(maxlen=KEPT)
+        self._refusals: deque[_Entry] = deque(maxlen=KEPT)
+        self._refused: dict[str, None] = {}
+        self._refused_more = 0
+        self._count = 0
         self._progress: Progress | None = None
 
     @property
@@ -29,6 +47,16 @@ class Notes:
         """
         return self._progress
 
+    @property
+    def refused(self) -> tuple[str, ...]:
+        """Names of what could not be logged, in the order in which that was reported."""
+        return tuple(self._refused)
+
+    @property
+    def refused_more(self) -> int:
+        """Reports about names beyond the first :data:`MAX_REFUSED`."""
+        return self._refused_more
+
     def add(self, event: EventUpdate) -> None:
         """Takes the next event; configuration, summaries and files are not for the screen."""
         frame = event.frame
@@ -36,24 +64,63 @@ class Notes:
             self._progress = None
         elif frame.kind == "status":
             self._progress = _progress(frame) or self._progress
-        if frame.kind in _SHOWN_KINDS or event.source is None:
-            self._frames.append(frame)
+        if frame.kind not in _SHOWN_KINDS and event.source is not None:
+            return
+        refused = _is_refusal(frame)
+        if refused:
+            self._refuse(frame.text.partition(": ")[0])
+        self._keep(self._refusals if refused else self._events, event)
 
     def started(self) -> None:
         """An update is there, so warm-up is over."""
         self._progress = None
 
-    def all(self, now_unix_ns: int | None) -> tuple[Note, ...]:
-        """The notes with their ages at ``now_unix_ns``, on the aggregator's wall clock."""
-        return tuple(
-            Note(
-                frame.kind,
-                frame.text or _WORDS.get(frame.kind, frame.kind),
-                None if now_unix_ns is None else max(now_unix_ns - frame.unix_ns, 0) / 1e9,
-                frame.iteration,
-            )
-            for frame in self._frames
-        )
+    def all(self, reference_unix_ns: int | None) -> tuple[Note, ...]:
+        """The notes with their ages at ``reference_unix_ns``, on the aggregator's wall clock."""
+        entries = sorted((*self._events, *self._refusals), key=lambda entry: entry.order)
+        return tuple(_note(entry, reference_unix_ns) for entry in entries)
+
+    def _keep(self, entries: deque[_Entry], event: EventUpdate) -> None:
+        frame, source = event.frame, event.source
+        if source is not None:
+            for known in reversed(entries):
+                same = known.frame.kind == frame.kind and known.frame.text == frame.text
+                if same and known.attempt == event.attempt:
+                    if known.sources and source not in known.sources:
+                        known.sources.add(source)
+                        return
+                    break
+        self._count += 1
+        entries.append(_Entry(self._count, event.attempt, frame))
+        if source is not None:
+            entries[-1].sources.add(source)
+
+    def _refuse(self, name: str) -> None:
+        if name in self._refused:
+            return
+        if len(self._refused) < MAX_REFUSED:
+            self._refused[name] = None
+        else:
+            self._refused_more += 1
+
+
+def _is_refusal(frame: EventFrame) -> bool:
+    return frame.kind == "warning" and bool(frame.data.get("reason")) and bool(frame.text)
+
+
+def _note(entry: _Entry, reference_unix_ns: int | None) -> Note:
+    frame = entry.frame
+    age_s = None
+    if reference_unix_ns is not None:
+        age_s = max(reference_unix_ns - frame.unix_ns, 0) / 1e9
+    return Note(
+        frame.kind,
+        frame.text or _WORDS.get(frame.kind, frame.kind),
+        age_s,
+        frame.iteration,
+        tuple(sorted({source.rank for source in entry.sources})),
+        _is_refusal(frame),
+    )
 
 
 def _progress(frame: EventFrame) -> Progress | None:

@@ -13,8 +13,10 @@ from unilab_schema.control import BackendStatus, SourceStatus
 from unilab_schema.identity import RunInfo
 from unilab_schema.timing import CollectorTimeline, LearnerTimeline
 
-Stage = Literal["connecting", "waiting", "training", "ended"]
-"""``connecting``: nothing known yet; ``waiting``: a live run without an update (warm-up)."""
+Stage = Literal["connecting", "loading", "waiting", "training", "ended"]
+"""``connecting``: nothing known yet; ``loading``: the history so far is being read, and nothing
+of it is shown; ``waiting``: a live run without an update (warm-up)."""
+Reference = Literal["now", "end", "last entry"]
 Trend = Literal["rising", "steady", "falling"]
 
 
@@ -36,12 +38,15 @@ class Metric(NamedTuple):
 
 
 class Note(NamedTuple):
-    """An event worth a line. ``age_s``: seconds since it happened, on the aggregator's clock."""
+    """An event worth a line, once for all sources that reported it. ``age_s``: seconds from it
+    to the picture's ``note_reference``. ``refused``: something that could not be logged."""
 
     kind: str
     text: str
     age_s: float | None
     iteration: int | None = None
+    ranks: tuple[int, ...] = ()
+    refused: bool = False
 
 
 class Progress(NamedTuple):
@@ -54,12 +59,16 @@ class Progress(NamedTuple):
 @dataclass(frozen=True, slots=True)
 class Rewards:
     """Mean episode return: over the window, its peak over what this viewer has seen, where it
-    is going (``None`` with ten reports or fewer), and its last reports, oldest first."""
+    is going (``None`` with ten reports or fewer), and its course, oldest first: the last
+    reports, or with ``whole_run`` means over equal stretches of all of them. ``span``: first
+    and last iteration of the course."""
 
     mean: Reading | None = None
     peak: float | None = None
     trend: Trend | None = None
     history: tuple[float, ...] = ()
+    span: tuple[int, int] | None = None
+    whole_run: bool = False
     terms: tuple[Metric, ...] = ()
 
 
@@ -76,7 +85,10 @@ class Journal:
 @dataclass(frozen=True, slots=True)
 class Picture:
     """One moment of a run. ``samples``: updates in the two-second window (``n`` on screen).
-    ``age_s``: since the newest of them was sealed. ``silent_s``: since the last announcement."""
+    ``age_s``: since the newest of them was sealed. ``silent_s``: since the last announcement.
+    ``restarted_s``: since a successor of the aggregator spoke first, while that is news.
+    ``dropped``: values and frames that are missing, ``None`` if nobody says. ``refused``:
+    names of what could not be logged, ``refused_more``: how many further names there are."""
 
     stage: Stage = "connecting"
     run: RunInfo = field(default_factory=RunInfo)
@@ -85,6 +97,7 @@ class Picture:
     ended: str | None = None
     connected: bool = False
     silent_s: float = 0.0
+    restarted_s: float | None = None
 
     iteration: int | None = None
     samples: int = 0
@@ -101,6 +114,7 @@ class Picture:
     episode_length: Reading | None = None
 
     losses: tuple[Metric, ...] = ()
+    policy: tuple[Metric, ...] = ()
     diagnostics: tuple[Metric, ...] = ()
     ingress: tuple[Metric, ...] = ()
     others: tuple[Metric, ...] = ()
@@ -112,5 +126,9 @@ class Picture:
     sources: tuple[SourceStatus, ...] = ()
     backends: tuple[BackendStatus, ...] = ()
     journal: Journal = Journal()
+    dropped: int | None = None
+    refused: tuple[str, ...] = ()
+    refused_more: int = 0
     notes: tuple[Note, ...] = ()
+    note_reference: Reference = "now"
     progress: Progress | None = None

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from unilab_sidecar import formatting
 from unilab_sidecar.batch import Failure
 from unilab_sidecar.feed import Feed
-from unilab_sidecar.panels.header import state
+from unilab_sidecar.panels.header import has_contact, state
 from unilab_sidecar.picture import Picture, Reading
 from unilab_sidecar.series import Series
 from unilab_sidecar.text import clean
@@ -42,7 +42,8 @@ def format_line(picture: Picture) -> str:
     fields.append(f"elapsed {formatting.duration(picture.elapsed_s)}")
     if picture.ended is None:
         fields.append(f"eta {formatting.duration(picture.eta_s)}")
-    fields.append(f"dropped {_dropped(picture)}")
+    if picture.dropped is not None:
+        fields.append(f"dropped {picture.dropped}")
     fields += _troubles(picture)
     return "  ".join(fields)
 
@@ -70,22 +71,31 @@ def run_plain(
             series.add(batch)
         if not batches:
             continue
+        if series.behind:
+            continue
         picture = series.picture()
         if once and picture.iteration is None and picture.ended is None:
             continue
         # What is still in the history comes before the end is announced.
         over = picture.ended is not None and not any(batch.records for batch in batches)
         wait_s = interval_s if picture.iteration != said_iteration else QUIET_INTERVAL_S
-        if over or once or clock_s() - said_s >= wait_s:
+        if once:
+            ended = picture.ended is not None and picture.iteration is not None
+            write(format_line(picture) + (f"  {_end(picture)}" if ended else ""))
+            return None
+        if over or clock_s() - said_s >= wait_s:
             text = format_line(picture)
-            if text != said:
+            if text != said and (picture.iteration is not None or not over):
                 write(text)
             said, said_iteration, said_s = text, picture.iteration, clock_s()
         if over:
-            write(f"run ended: {clean(picture.ended or '')}")
-        if over or once:
+            write(_end(picture))
             return None
     return None
+
+
+def _end(picture: Picture) -> str:
+    return f"run ended: {clean(picture.ended or '')}"
 
 
 def _before_training(picture: Picture) -> str:
@@ -110,11 +120,10 @@ def _learning(picture: Picture) -> list[str]:
     return [f"learning {formatting.milliseconds(learning)}/{formatting.milliseconds(wall)} ms"]
 
 
-def _dropped(picture: Picture) -> int:
-    return sum(sum(source.drops.values()) + source.lost_frames for source in picture.sources)
-
-
 def _troubles(picture: Picture) -> list[str]:
+    if not has_contact(picture):
+        # What the sources do is not known then.
+        return [state(picture).text.split(" ", 1)[1]]
     troubles = [
         f"{clean(source.key.role)} {source.key.rank} {clean(source.state)}"
         for source in picture.sources

@@ -10,7 +10,7 @@ import math
 
 from unilab_schema.control import Head
 from unilab_schema.identity import RunInfo
-from unilab_schema.timing import collector_timeline, family_of
+from unilab_schema.timing import family_of
 from unilab_schema.updates import (
     AttemptOpened,
     EventUpdate,
@@ -20,11 +20,13 @@ from unilab_schema.updates import (
 )
 from unilab_sidecar import grouping
 from unilab_sidecar.batch import Batch
+from unilab_sidecar.contact import Contact
 from unilab_sidecar.grouping import Group, grouped
 from unilab_sidecar.newest import NewestValues
 from unilab_sidecar.notes import Notes
-from unilab_sidecar.picture import Journal, Metric, Picture, Reading, Rewards, Stage
+from unilab_sidecar.picture import Journal, Metric, Picture, Reading, Reference, Rewards, Stage
 from unilab_sidecar.rewards import RewardCourse
+from unilab_sidecar.steady_rows import SteadyRows
 from unilab_sidecar.window import Values, Window
 
 _SYSTEM = (
@@ -39,13 +41,15 @@ _SYSTEM = (
 
 class Series:
     """What one viewer knows about a run. One owner, no locks; memory is bounded by the number
-    of tags, two seconds of updates, 200 reward reports and 50 events."""
+    of tags, two seconds of updates, 600 points of the reward's course and 100 events."""
 
     def __init__(self) -> None:
         self._window = Window()
         self._newest = NewestValues()
         self._rewards = RewardCourse()
         self._notes = Notes()
+        self._contact = Contact()
+        self._collector_rows = SteadyRows()
         self._groups: tuple[frozenset[str], dict[Group, list[grouping.Label]]] | None = None
         self._last: Update | None = None
         self._head: Head | None = None
@@ -53,12 +57,19 @@ class Series:
         self._head_age_s = 0.0
         self._run = RunInfo()
         self._attempt = 0
-        self._ended: str | None = None
+        self._ended: RunEnded | None = None
+        self._newest_unix_ns: int | None = None
+        self._behind = False
+        self._dropped: int | None = None
 
     def add(self, batch: Batch) -> None:
         """Takes the next batch of the feed."""
         if batch.head is not None:
             self._head = batch.head
+            self._contact.heed(batch.head)
+        self._behind = batch.behind
+        if batch.dropped is not None:
+            self._dropped = batch.dropped
         self._connected = batch.connected
         self._head_age_s = batch.head_age_s
         if batch.snapshot is not None:
@@ -71,25 +82,33 @@ class Series:
                 values = record.values()
                 self._window.supplement(entry.attempt, entry.iteration, record.tags, values)
                 self._newest.add(record.sequence, entry.sealed_mono_ns, record.tags, values)
-                self._add_reward(record.tags, values)
+                self._add_reward(entry.iteration, record.tags, values)
             elif isinstance(entry, EventUpdate):
                 self._notes.add(entry)
+                self._newest_unix_ns = entry.frame.unix_ns
             elif isinstance(entry, AttemptOpened):
                 self._window.clear()
-                self._last, self._ended = None, None
+                self._collector_rows.clear()
+                self._last, self._ended, self._dropped = None, None, None
                 self._run, self._attempt = entry.run, entry.attempt
             elif isinstance(entry, RunEnded):
-                self._ended = entry.status
+                self._ended = entry
+
+    @property
+    def behind(self) -> bool:
+        """Whether the history up to now is still being read."""
+        return self._behind
 
     def picture(self) -> Picture:
-        """The run as of the newest batch."""
+        """The run as of the newest batch; empty while the history up to now is being read."""
         last, head, run = self._last, self._head, self._current_run()
+        if self._behind:
+            return Picture("loading", run, attempt=self._attempt)
         means = self._window.means()
         readings = self._readings(means)
         groups = self._grouped(readings)
-        now_unix_ns = None
-        if head is not None:
-            now_unix_ns = head.unix_ns + round(self._head_age_s * 1e9)
+        reference, reference_unix_ns = self._reference()
+        course = self._rewards.recent() if self._end_status() is None else self._rewards.whole()
         return Picture(
             stage=self._stage(),
             run=run,
@@ -97,7 +116,8 @@ class Series:
             attempt=max(self._attempt, head.attempt if head else 0),
             ended=self._end_status(),
             connected=self._connected,
-            silent_s=self._head_age_s,
+            silent_s=self._silent_s(),
+            restarted_s=self._contact.restarted_s(),
             iteration=last.iteration if last else None,
             samples=len(self._window),
             age_s=self._age_s(self._window.newest_mono_ns),
@@ -111,6 +131,7 @@ class Series:
             rows_per_s=readings.get(grouping.ROWS_PER_S),
             episode_length=readings.get(grouping.EPISODE_LENGTH),
             losses=_metrics(groups["losses"], readings),
+            policy=_metrics(groups["policy"], readings),
             diagnostics=_metrics(groups["diagnostics"], readings),
             ingress=_metrics(groups["ingress"], readings),
             others=_metrics(groups["others"], readings),
@@ -118,18 +139,26 @@ class Series:
                 mean=readings.get(grouping.MEAN_REWARD),
                 peak=self._rewards.peak,
                 trend=self._rewards.trend(),
-                history=self._rewards.history,
+                history=course.values,
+                span=course.span,
+                whole_run=self._end_status() is not None,
                 terms=_metrics(groups["terms"], readings),
             ),
             learner=self._window.learner_timeline(run.algorithm, means),
-            collector=collector_timeline(means, run.algorithm),
+            collector=self._collector_rows.timeline(
+                means, run.algorithm, self._window.newest_mono_ns
+            ),
             system=self._system(run, readings),
-            sources=head.sources if head else (),
+            sources=self._contact.sources(),
             backends=head.backends if head else (),
             journal=Journal(head.update, head.durable, head.late_values, head.quarantined)
             if head
             else Journal(),
-            notes=self._notes.all(now_unix_ns),
+            dropped=self._all_dropped(),
+            refused=self._notes.refused,
+            refused_more=self._notes.refused_more,
+            notes=self._notes.all(reference_unix_ns),
+            note_reference=reference,
             progress=self._notes.progress,
         )
 
@@ -139,14 +168,37 @@ class Series:
         if update.attempt != (self._last.attempt if self._last else update.attempt):
             self._window.clear()
         self._last = update
+        self._newest_unix_ns = update.unix_ns
         self._notes.started()
         self._window.add(update.attempt, update.iteration, update.sealed_mono_ns, tags, values)
         self._newest.add(sequence, update.sealed_mono_ns, tags, values)
-        self._add_reward(tags, values)
+        self._add_reward(update.iteration, tags, values)
 
-    def _add_reward(self, tags: tuple[str, ...], values: Values) -> None:
+    def _add_reward(self, iteration: int, tags: tuple[str, ...], values: Values) -> None:
         if grouping.MEAN_REWARD in tags:
-            self._rewards.add(float(values[tags.index(grouping.MEAN_REWARD)]))
+            self._rewards.add(float(values[tags.index(grouping.MEAN_REWARD)]), iteration)
+
+    def _reference(self) -> tuple[Reference, int | None]:
+        """What the ages of events are measured from: now, or where there is no now, the end."""
+        head = self._head
+        if self._end_status() is not None:
+            if self._ended is not None:
+                return "end", self._ended.unix_ns
+            return "end", head.unix_ns if head else self._newest_unix_ns
+        if head is not None:
+            return "now", head.unix_ns + round(self._head_age_s * 1e9)
+        return "last entry", self._newest_unix_ns
+
+    def _silent_s(self) -> float:
+        if self._head is not None:
+            return self._head_age_s
+        # What is known comes from files: nobody has spoken since this viewer looks.
+        return math.inf if self._attempt or self._last is not None else 0.0
+
+    def _all_dropped(self) -> int | None:
+        if self._head is None or not self._head.sources:
+            return self._dropped
+        return sum(sum(s.drops.values()) + s.lost_frames for s in self._head.sources)
 
     def _current_run(self) -> RunInfo:
         if self._head is not None and self._head.attempt >= self._attempt:
@@ -164,7 +216,7 @@ class Series:
         head = self._head
         if head is not None and head.ended is not None and head.attempt >= self._attempt:
             return head.ended
-        return self._ended
+        return self._ended.status if self._ended is not None else None
 
     def _age_s(self, mono_ns: int | None) -> float | None:
         head = self._head

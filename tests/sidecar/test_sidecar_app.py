@@ -17,8 +17,10 @@ from typing import Any
 
 import pytest
 from sample_run import SampleRun, whole_run
+from textual.drivers.headless_driver import HeadlessDriver
 from textual.pilot import Pilot
 
+from unilab_metrics.subscribe.history import HistoryRecord
 from unilab_sidecar.app import SidecarApp
 from unilab_sidecar.batch import Batch, Failure
 from unilab_sidecar.feed import Feed
@@ -132,6 +134,50 @@ def test_a_line_is_painted_where_it_differs(
     assert _difference(lines[0], lines[1], 40) == cells
 
 
+def test_a_picture_costs_a_fraction_of_a_screen(monkeypatch: pytest.MonkeyPatch):
+    """Bytes to the terminal per picture while every number changes, and while none does."""
+    written: list[int] = []
+    monkeypatch.setattr(HeadlessDriver, "is_headless", property(lambda _driver: False))
+    monkeypatch.setattr(HeadlessDriver, "write", lambda _driver, data: written.append(len(data)))
+    run, batches = whole_run(100)
+
+    async def look(app: SidecarApp, pilot: Pilot[Any]) -> None:
+        async def cost(*records: HistoryRecord) -> int:
+            before = sum(written)
+            app._feed.batches = [run.batch(*records)]  # type: ignore[attr-defined]
+            app.tick()
+            await pilot.pause()
+            return sum(written) - before
+
+        app.refresh()
+        await pilot.pause()
+        screen = sum(written)
+        pictures = [await cost(*(run.update() for _ in range(9))) for _ in range(6)]
+        # The target is 25 kB/s at two pictures a second; whole segments took 19.
+        assert 0 < sum(pictures) / len(pictures) < min(8_000, screen)
+        await cost()
+        assert await cost() == 0
+
+    drive(batches, look)
+
+
+def test_half_of_a_history_is_never_painted():
+    run, batches = whole_run(40)
+
+    async def look(app: SidecarApp, pilot: Pilot[Any]) -> None:
+        app._feed.batches = [replace(batch, behind=True) for batch in batches]  # type: ignore[attr-defined]
+        app.tick()
+        await pilot.pause()
+        assert "reading the history" in screen_text(app)
+        assert "iter" not in screen_text(app)
+        app._feed.batches = [run.batch()]  # type: ignore[attr-defined]
+        # It looks again by itself, much sooner than at the next picture.
+        await pilot.pause(0.1)
+        assert "iter 40/3000" in screen_text(app)
+
+    drive([], look)
+
+
 def test_a_new_title_does_not_paint_the_sheet_again(batches: list[Batch]):
     async def look(app: SidecarApp, pilot: Pilot[Any]) -> None:
         sheet, painted = app.query_one(Sheet), []
@@ -208,12 +254,17 @@ def test_a_key_closes_it(batches: list[Batch], key: str):
     assert not app.is_running
 
 
-def test_the_end_of_the_run_stays_on_the_screen_until_it_is_closed():
+def test_the_end_of_the_run_stays_on_the_screen_until_it_is_closed(
+    monkeypatch: pytest.MonkeyPatch,
+):
+    monkeypatch.setattr("unilab_sidecar.app.LINGER_S", 0.0)
     run, batches = whole_run(20)
     batches.append(run.batch(run.end("failed")))
 
     async def look(app: SidecarApp, pilot: Pilot[Any]) -> None:
-        await pilot.pause(1.2)
+        await pilot.pause(0.1)
+        app.tick()
+        app.tick()
         assert app.is_running
         assert "run ended: failed" in screen_text(app)
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 import threading
 import time
 
-from sample_run import FakeSource, SampleRun
+import pytest
+from sample_run import FakeSource, SampleRun, whole_run
 
 from unilab_metrics.errors import ConnectionFileError
 from unilab_metrics.subscribe.history import HistoryRecord
 from unilab_sidecar.batch import Batch
-from unilab_sidecar.feed import BOX_BATCHES, SIGN_OF_LIFE_S, Feed
+from unilab_sidecar.feed import BOX_BATCHES, Feed
 from unilab_sidecar.plain import format_line, run_plain
 
 
@@ -74,7 +75,7 @@ def test_silence_still_gives_signs_of_life():
     source = FakeSource(end_after=0)
     feed = Feed(lambda: source, wait_for_bus=False)
     thread = running(feed)
-    batches = until(feed, 6)
+    batches = until(feed, 4)
     feed.stop()
     thread.join(5)
     quiet = [batch for batch in batches if not batch.records]
@@ -138,6 +139,45 @@ def test_plain_lines_end_with_the_run():
     assert all(line.isascii() and line.isprintable() for line in lines)
 
 
+class Ended(FakeSource):
+    """Gives the files of an ended run in parts, as nobody announces it any more."""
+
+    def __init__(self, status: str = "completed") -> None:
+        run, batches = whole_run(60)
+        entries = [*(r for batch in batches for r in batch.records), run.end(status)]
+        self._parts = [entries[first : first + 7] for first in range(0, len(entries), 7)]
+        self.head = None
+        self.connected = self.closed = False
+
+    def poll(self, timeout_ms: int) -> list[HistoryRecord]:
+        time.sleep(0.002)
+        return self._parts.pop(0) if self._parts else []
+
+
+@pytest.mark.parametrize("once", [True, False])
+@pytest.mark.parametrize(("dropped", "said"), [(None, []), (1600, ["dropped 1600"])])
+def test_an_ended_run_is_read_whole_before_the_first_line(
+    once: bool, dropped: int | None, said: list[str]
+):
+    asked: list[int] = []
+
+    def read(attempt: int) -> int | None:
+        asked.append(attempt)
+        return dropped
+
+    feed = Feed(Ended, wait_for_bus=False, read_dropped=read)
+    thread = running(feed)
+    lines: list[str] = []
+    run_plain(feed, lines.append, once=once, interval_s=0.0)
+    feed.stop()
+    thread.join(5)
+    assert len(lines) == (1 if once else 2)
+    assert lines[0].startswith("iter 60/3000  ")
+    assert lines[-1].endswith("run ended: completed")
+    assert [part for part in lines[0].split("  ") if part.startswith("dropped")] == said
+    assert asked == [1]
+
+
 def test_once_gives_one_line_as_soon_as_there_is_an_update():
     feed = Feed(FakeSource, wait_for_bus=False)
     thread = running(feed)
@@ -149,19 +189,20 @@ def test_once_gives_one_line_as_soon_as_there_is_an_update():
     assert lines[0].startswith("iter ")
 
 
-def test_the_same_iteration_gets_no_second_line_for_ten_seconds():
+def test_the_same_iteration_gets_no_second_line_for_ten_seconds(monkeypatch: pytest.MonkeyPatch):
     now_s = [0.0]
 
     class Stalled(FakeSource):
         """Every poll takes a second, and after the first one nothing comes any more."""
 
         def poll(self, timeout_ms: int) -> list[HistoryRecord]:
-            time.sleep(SIGN_OF_LIFE_S)
+            time.sleep(0.01)
             now_s[0] += 1.0
             self.connected = now_s[0] < 5
             records, self._waiting = self._waiting, []
             return records
 
+    monkeypatch.setattr("unilab_sidecar.feed.SIGN_OF_LIFE_S", 0.0)
     feed = Feed(Stalled, wait_for_bus=False)
     thread = running(feed)
     said: list[float] = []

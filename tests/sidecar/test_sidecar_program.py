@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -16,6 +17,7 @@ from toy_run import ToyRun
 from unilab_metrics.subscribe.subscriber import Subscriber
 from unilab_sidecar.__main__ import can_show_screen
 from unilab_sidecar.feed import Feed, UpdateSource
+from unilab_sidecar.losses import dropped_in
 from unilab_sidecar.series import Series
 
 
@@ -40,18 +42,35 @@ def test_an_ended_run_is_told_to_its_end(run: ToyRun):
     assert (result.returncode, result.stderr) == (0, b"")
     lines = result.stdout.decode().splitlines()
     assert lines[-2].startswith("iter 60  ")
+    assert "dropped" not in lines[-2]
     assert lines[-1] == "run ended: completed"
     assert b"\x1b" not in result.stdout
     assert b"\r" not in result.stdout
 
 
-def test_once_is_one_line(run: ToyRun):
-    run.updates(3)
+def test_once_is_one_line_about_the_end_and_what_the_summary_says(run: ToyRun):
+    run.updates(3500)
     run.end()
+    bus = {"attempt": 1, "lost_frames": 100, "dropped_calls": {"spool_quota": 1500}}
+    (run.run_dir / "run_summary.json").write_text(json.dumps({"bus": bus}), "utf-8")
     result = sidecar(run.run_dir, "--once")
     assert result.returncode == 0
-    assert result.stdout.decode().startswith("iter 3  ")
+    assert result.stdout.decode().startswith("iter 3500  ")
+    assert "  dropped 1600  " in result.stdout.decode()
+    assert result.stdout.endswith(b"  run ended: completed\n")
     assert result.stdout.count(b"\n") == 1
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "", "nonsense", "[]", "{}", '{"bus": 3}', '{"bus": {"attempt": 1}}', "[" * 100_000,
+        '{"bus": {"attempt": 2, "lost_frames": 1, "dropped_calls": {}}}',
+        '{"bus": {"attempt": 1, "lost_frames": null, "dropped_calls": {}}}',
+    ],
+)  # fmt: skip
+def test_a_summary_that_does_not_say_it_gives_no_number(text: str):
+    assert dropped_in(text.encode(), 1) is None
 
 
 @pytest.mark.parametrize(("name", "code"), [("nowhere", 3), ("empty", 3)])

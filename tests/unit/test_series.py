@@ -9,9 +9,10 @@ from collections.abc import Mapping
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec import structs
 
 from unilab_metrics.subscribe.history import HistoryRecord
-from unilab_schema.control import Epoch, Head, Snapshot
+from unilab_schema.control import Epoch, Head, Snapshot, SourceStatus
 from unilab_schema.frames import EventFrame
 from unilab_schema.identity import RunInfo, SourceKey
 from unilab_schema.updates import AttemptOpened, EventUpdate, RunEnded, Supplement, Update
@@ -53,9 +54,17 @@ def supplement(
     return HistoryRecord(sequence, entry, tuple(values))
 
 
-def event(sequence: int, kind: str, text: str = "", **data: float) -> HistoryRecord:
-    frame = EventFrame(kind, text, 0, 0, None, dict(data))
-    return HistoryRecord(sequence, EventUpdate(1, SourceKey(0, "learner"), frame), ())
+def event(
+    sequence: int,
+    kind: str,
+    text: str = "",
+    *,
+    rank: int = 0,
+    at_s: float = 0.0,
+    **data: float | str,
+) -> HistoryRecord:
+    frame = EventFrame(kind, text, 0, round(at_s * S), None, dict(data))
+    return HistoryRecord(sequence, EventUpdate(1, SourceKey(rank, "learner"), frame), ())
 
 
 def head(mono_s: float, *, run: RunInfo = SAC, ended: str | None = None, attempt: int = 1) -> Head:
@@ -71,7 +80,7 @@ def picture(*records: HistoryRecord, at: Head | None = None, age_s: float = 0.0)
 
 
 def reading(shown: Picture, tag: str) -> float:
-    everything = (*shown.losses, *shown.diagnostics, *shown.ingress, *shown.others)
+    everything = (*shown.losses, *shown.policy, *shown.diagnostics, *shown.ingress, *shown.others)
     return next(metric.reading.value for metric in everything if metric.tag == tag)
 
 
@@ -241,6 +250,45 @@ def test_collector_rows_follow_their_order_and_the_one_percent_rule():
     ]
 
 
+def collector(env_ms: float, publish_ms: float) -> dict[str, float]:
+    return {
+        "Perf/collector_inference_request_ms": 0.3,
+        "Perf/collector_learner_action_wait_ms": 99.7 - env_ms - publish_ms,
+        "Perf/collector_env_step_ms": env_ms,
+        "Perf/collector_replay_write_ms": 0.0,
+        "Perf/collector_metrics_publish_ms": publish_ms,
+    }
+
+
+def test_a_row_around_one_percent_stays_until_it_has_been_quiet_for_ten_seconds():
+    series = Series()
+    has_row: list[bool] = []
+    for second in range(1, 20):
+        loud = second == 3
+        values = collector(30.0, 1.5 if loud else 0.4)
+        series.add(Batch((update(4 * second, values, sealed_s=4.0 * second),), head(4.0 * second)))
+        shown = series.picture().collector
+        assert shown is not None
+        rows = [row for row in shown.rows if row.label == "Metrics Publish"]
+        has_row.append(bool(rows))
+        if rows:
+            assert rows[0].percent == pytest.approx(1.5 if loud else 0.4)
+            assert shown.rows[-1] == rows[0]
+    assert has_row == [False, False, True, True, True] + [False] * 14
+
+
+def test_a_new_attempt_forgets_which_rows_were_shown():
+    series = Series()
+    series.add(Batch((update(1, collector(30.0, 1.5)),), head(1.0)))
+    series.picture()
+    opened = HistoryRecord(2, AttemptOpened(2, 0, SAC), ())
+    later = update(3, collector(30.0, 0.4), sealed_s=2.0, attempt=2)
+    series.add(Batch((opened, later), head(2.0, attempt=2)))
+    shown = series.picture().collector
+    assert shown is not None
+    assert "Metrics Publish" not in [row.label for row in shown.rows]
+
+
 # --- groups and newest values ------------------------------------------------------------
 
 
@@ -258,7 +306,8 @@ def test_losses_diagnostics_and_ingress_are_apart_and_in_order():
         "Terminal/num_envs",
     ]
     shown = picture(update(1, dict.fromkeys(tags, 1.0)))
-    assert [metric.label for metric in shown.losses] == ["Actor", "Critic", "Mean Std"]
+    assert [metric.label for metric in shown.losses] == ["Actor", "Critic"]
+    assert [metric.label for metric in shown.policy] == ["Mean Std"]
     assert [metric.label for metric in shown.diagnostics] == ["Critic Grad Norm"]
     assert [metric.label for metric in shown.ingress] == ["Ingress Backpressure"]
     assert [metric.label for metric in shown.rewards.terms] == ["alive"]
@@ -386,6 +435,30 @@ def test_a_report_that_updates_repeat_counts_once():
     assert picture(*records).rewards.history == tuple(float(i) for i in range(11))
 
 
+def test_the_whole_run_is_kept_in_a_bounded_number_of_points():
+    made = RewardCourse()
+    for iteration in range(1, 100_001):
+        made.add(float(iteration), iteration)
+    whole, recent = made.whole(), made.recent()
+    assert whole.span == (1, 100_000)
+    assert recent.span == (99_801, 100_000)
+    assert len(whole.values) <= 400
+    assert list(whole.values) == sorted(whole.values)
+    assert whole.values[0] < 400
+    assert whole.values[-1] > 99_600
+
+
+def test_an_ended_run_shows_its_whole_course_and_a_live_one_the_last_reports():
+    series = Series()
+    records = [update(i, {"Train/mean_reward": float(i)}) for i in range(1, 302)]
+    series.add(Batch(tuple(records), head(301.0), connected=True))
+    live = series.picture().rewards
+    assert (live.span, len(live.history), live.whole_run) == ((102, 301), 200, False)
+    series.add(Batch((HistoryRecord(302, RunEnded(1, "completed", 0), ()),)))
+    ended = series.picture().rewards
+    assert (ended.span, len(ended.history), ended.whole_run) == ((1, 301), 301, True)
+
+
 # --- stages ------------------------------------------------------------------------------
 
 
@@ -414,3 +487,115 @@ def test_a_new_attempt_is_not_ended():
 def test_configuration_and_summary_events_are_no_notes():
     shown = picture(event(1, "config", "{}"), event(2, "summary"), event(3, "warning", "look"))
     assert [note.text for note in shown.notes] == ["look"]
+
+
+def test_an_event_of_all_ranks_is_one_note_with_its_ranks():
+    shown = picture(
+        event(1, "training_started", rank=1),
+        event(2, "training_started", rank=0),
+        event(3, "status", "again", rank=0),
+        event(4, "status", "again", rank=0),
+    )
+    assert [(note.text, note.ranks) for note in shown.notes] == [
+        ("training started", (0, 1)),
+        ("again", (0,)),
+        ("again", (0,)),
+    ]
+
+
+def test_refusals_are_named_once_and_push_nothing_out():
+    refusals = [
+        event(i, "warning", f"tag_{i % 80}: None is no number", reason="bad_value", rank=i % 2)
+        for i in range(1, 400)
+    ]
+    shown = picture(event(0, "checkpoint", "model_1.pt"), *refusals)
+    assert shown.notes[0].text == "model_1.pt"
+    assert len(shown.notes) <= 51
+    assert shown.refused[:2] == ("tag_1", "tag_2")
+    assert len(shown.refused) == len(set(shown.refused)) == 64
+    assert shown.refused_more >= 16
+
+
+def test_a_warning_that_refuses_nothing_is_an_event_like_others():
+    shown = picture(event(1, "warning", "rank 1: is late"))
+    assert (shown.refused, shown.notes[0].refused) == ((), False)
+
+
+# --- contact -----------------------------------------------------------------------------
+
+
+def statuses(state: str, age_s: float) -> tuple[SourceStatus, ...]:
+    return tuple(
+        SourceStatus(SourceKey(rank, "learner"), 1, "here", state, age_s, None, 1, 1, {"quota": 2})
+        for rank in (0, 1)
+    )
+
+
+def heard(mono_s: float, sources: tuple[SourceStatus, ...], counter: int = 1) -> Batch:
+    made = structs.replace(head(mono_s), sources=sources, epoch=Epoch(b"j" * 16, counter))
+    return Batch((), made, connected=True)
+
+
+def test_sources_that_a_new_aggregator_has_not_heard_are_awaited_and_not_silent():
+    series = Series()
+
+    def states() -> set[str]:
+        return {source.state for source in series.picture().sources}
+
+    series.add(heard(1.0, statuses("live", 0.1)))
+    assert series.picture().restarted_s is None
+    series.add(heard(2.0, statuses("live", 0.0), 2))
+    assert series.picture().restarted_s == 0.0
+    series.add(heard(8.0, statuses("silent", 6.1), 2))
+    assert states() == {"awaited"}
+    assert series.picture().restarted_s == 6.0
+    series.add(heard(9.0, statuses("live", 0.2), 2))
+    assert states() == {"live"}
+    # Heard, and silent again: that is its own.
+    series.add(heard(15.0, statuses("silent", 5.5), 2))
+    assert states() == {"silent"}
+
+
+def test_a_source_that_does_not_come_back_is_silent_at_last():
+    series = Series()
+    series.add(heard(1.0, statuses("live", 0.1)))
+    series.add(heard(2.0, statuses("live", 0.0), 2))
+    series.add(heard(18.0, statuses("silent", 16.0), 2))
+    assert {source.state for source in series.picture().sources} == {"silent"}
+    assert series.picture().restarted_s is None
+
+
+def test_what_was_dropped_is_unknown_where_nobody_says_it():
+    series = Series()
+    series.add(Batch((update(1, {"x": 1.0}), HistoryRecord(2, RunEnded(1, "completed", 0), ()))))
+    assert series.picture().dropped is None
+    series.add(Batch(dropped=1600))
+    assert series.picture().dropped == 1600
+    series.add(heard(1.0, statuses("live", 0.1)))
+    assert series.picture().dropped == 6
+
+
+def test_files_without_an_aggregator_are_no_contact():
+    series = Series()
+    assert series.picture().silent_s == 0
+    series.add(Batch((update(1, {"x": 1.0}),)))
+    assert math.isinf(series.picture().silent_s)
+
+
+def test_half_of_a_history_is_never_shown():
+    series = Series()
+    series.add(Batch((HistoryRecord(1, AttemptOpened(1, 0, SAC), ()), update(2, {"x": 1.0})),
+                     behind=True))  # fmt: skip
+    loading = series.picture()
+    assert (loading.stage, loading.iteration, loading.run) == ("loading", None, SAC)
+    series.add(Batch((update(3, {"x": 1.0}),)))
+    assert series.picture().iteration == 3
+
+
+def test_events_of_an_ended_run_are_told_from_its_end():
+    series = Series()
+    series.add(Batch((event(1, "checkpoint", "a.pt", at_s=10.0), update(2, {"x": 1.0}))))
+    assert series.picture().note_reference == "last entry"
+    series.add(Batch((HistoryRecord(3, RunEnded(1, "completed", 25 * S), ()),)))
+    shown = series.picture()
+    assert (shown.note_reference, shown.notes[0].age_s) == ("end", 15.0)

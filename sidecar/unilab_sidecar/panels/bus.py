@@ -5,12 +5,14 @@ from __future__ import annotations
 from unilab_schema.control import BackendStatus, SourceStatus
 from unilab_schema.identity import LEARNER, SourceKey
 from unilab_sidecar import formatting
+from unilab_sidecar.panels.header import REFERENCES, has_contact
 from unilab_sidecar.panels.parts import heading
-from unilab_sidecar.picture import Picture
+from unilab_sidecar.picture import Note, Picture
 from unilab_sidecar.text import Block, Line, Segment, Style, clean, clip, left, line, right
 
 _STATES: dict[str, tuple[str, Style]] = {
     "live": ("●", "good"),
+    "awaited": ("◌", "accent"),
     "silent": ("○", "warn"),
     "finished": ("✓", "dim"),
     "lost": ("✗", "bad"),
@@ -18,7 +20,8 @@ _STATES: dict[str, tuple[str, Style]] = {
 _WRITER_STATES: dict[str, Style] = {"running": "good", "finished": "dim", "failed": "bad"}
 _URGENCY = {"lost": 0, "silent": 1}
 _MAX_SOURCES = 16
-_MAX_NOTES = 5
+USUAL_EVENTS = 5
+_SHOWN_RANKS = 4
 _SKEW_S = 1.0
 _TABLE_CELLS = 65
 
@@ -36,7 +39,13 @@ def sources(picture: Picture, width: int) -> Block:
         f"  {left('state', 9)}{left('role', 12)}{right('rank', 5)}{right('pid', 8)}"
         f"{right('age', 8)}{right('frame', 8)}{right('drops', 7)}{right('lost', 6)}"
     ) + ("  host" if with_host else "")
-    return [heading("Sources", width), clip(line(Segment(titles, "dim")), width), *rows]
+    # Without an aggregator nobody knows better than at its last word.
+    as_of = "" if has_contact(picture) else f"as of {formatting.age(picture.silent_s)} ago"
+    return [
+        heading("Sources", width, note=as_of),
+        clip(line(Segment(titles, "dim")), width),
+        *rows,
+    ]
 
 
 def writers(picture: Picture, width: int) -> Block:
@@ -58,26 +67,42 @@ def writers(picture: Picture, width: int) -> Block:
     return [heading("Writers", width), *rows, clip(line(*books), width)]
 
 
-def events(picture: Picture, width: int) -> Block:
-    """The last events, newest first, if the header has not shown them all."""
-    if len(picture.notes) < 2:
+def events(picture: Picture, width: int, rows: int = USUAL_EVENTS) -> Block:
+    """The last events in at most ``rows`` lines, newest first, if the header has not shown
+    them all. Refusals, which the header names, take only the lines that others leave."""
+    if len(picture.notes) < 2 or rows <= 0:
         return []
-    rows: Block = []
-    for note in reversed(picture.notes[-_MAX_NOTES:]):
-        style: Style = "warn" if note.kind == "warning" else "plain"
-        iteration = f"iter {note.iteration}" if note.iteration is not None else ""
-        rows.append(
-            clip(
-                line(
-                    Segment(right(formatting.age(note.age_s), 7) + " ago  ", "dim"),
-                    Segment(left(clean(note.kind).replace("_", " "), 18), "label"),
-                    Segment(clean(note.text), style),
-                    Segment(f"  {iteration}" if iteration else "", "dim"),
-                ),
-                width,
-            )
-        )
-    return [heading("Events", width), *rows]
+    room = max(rows - sum(not note.refused for note in picture.notes), min(rows, 2))
+    shown: list[Note] = []
+    for note in reversed(picture.notes):
+        if len(shown) == rows:
+            break
+        if note.refused and room == 0:
+            continue
+        room -= note.refused
+        shown.append(note)
+    reference = REFERENCES[picture.note_reference]
+    return [heading("Events", width), *(clip(_event(note, reference), width) for note in shown)]
+
+
+def _event(note: Note, reference: str) -> Line:
+    kind = "refused" if note.refused else clean(note.kind).replace("_", " ")
+    text = clean(note.text)
+    # What happened is said once: most texts begin with the word for it.
+    if text.startswith(kind):
+        text = text[len(kind) :].lstrip(" :")
+    parts = [
+        Segment(f"{right(formatting.age(note.age_s), 7)} {reference}  ", "dim"),
+        Segment(left(kind, 18) if text else kind, "label"),
+        Segment(text, "warn" if note.kind == "warning" else "plain"),
+    ]
+    if note.iteration is not None:
+        parts.append(Segment(f"  iter {note.iteration}", "dim"))
+    if note.ranks not in ((), (0,)):
+        ranks = ", ".join(map(str, note.ranks[:_SHOWN_RANKS]))
+        more = ", …" if len(note.ranks) > _SHOWN_RANKS else ""
+        parts.append(Segment(f"  rank{'s' * (len(note.ranks) > 1)} {ranks}{more}", "dim"))
+    return line(*parts)
 
 
 def _order(source: SourceStatus) -> tuple[int, int, bool, SourceKey]:

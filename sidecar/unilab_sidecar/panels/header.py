@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 
 from unilab_sidecar import formatting
 from unilab_sidecar.charts import gauge
 from unilab_sidecar.panels.parts import reading_style, reading_text
-from unilab_sidecar.picture import Picture, Reading
+from unilab_sidecar.picture import Picture, Reading, Reference
 from unilab_sidecar.text import (
     Block,
     Line,
@@ -21,9 +22,15 @@ from unilab_sidecar.text import (
     width_of,
 )
 
-SILENT_AFTER_S = 3.0
-"""Without an announcement for so long (they come once a second) the viewer has lost contact."""
+SILENT_AFTER_S = 2.0
+"""Without an announcement for so long (they come once a second) the aggregator is silent."""
 _GAP = "   "
+_NAME_CELLS = 40
+REFERENCES: dict[Reference, str] = {
+    "now": "ago",
+    "end": "before the end",
+    "last entry": "before the last entry",
+}
 
 
 def title(picture: Picture, width: int) -> str:
@@ -45,12 +52,18 @@ def title(picture: Picture, width: int) -> str:
 
 
 def header(picture: Picture, width: int, *, short: bool) -> Block:
-    """Three lines; ``short`` uses short titles."""
-    return [
+    """Three lines; ``short`` uses short titles. A fourth names what could not be logged."""
+    lines = [
         _progress_line(picture, width),
         clip(_throughput_line(picture, short=short), width),
         clip(_health_line(picture), width),
     ]
+    return [*lines, _refused_line(picture, width)] if picture.refused else lines
+
+
+def has_contact(picture: Picture) -> bool:
+    """Whether what is shown of the sources is news; of an ended run nobody expects any."""
+    return picture.ended is not None or picture.silent_s <= SILENT_AFTER_S
 
 
 def _window(picture: Picture) -> str:
@@ -66,11 +79,16 @@ def state(picture: Picture) -> Segment:
         return Segment(f"■ run ended: {clean(picture.ended)}", style)
     if picture.stage == "connecting":
         return Segment("◌ connecting", "warn")
-    silent_s = picture.silent_s
-    if not picture.connected and silent_s > SILENT_AFTER_S:
-        return Segment(f"○ no contact for {formatting.age(silent_s)}", "warn")
+    if picture.stage == "loading":
+        return Segment("◌ reading the history", "accent")
+    if not has_contact(picture):
+        if math.isinf(picture.silent_s):
+            return Segment("○ no aggregator", "warn")
+        return Segment(f"○ aggregator silent for {formatting.age(picture.silent_s)}", "warn")
     if picture.stage == "waiting":
         return Segment("◌ waiting for the first update", "accent")
+    if picture.restarted_s is not None:
+        return Segment(f"● training, aggregator back {formatting.age(picture.restarted_s)}", "good")
     return Segment("● training", "good")
 
 
@@ -119,29 +137,45 @@ def _throughput_line(picture: Picture, *, short: bool) -> Line:
 def _health_line(picture: Picture) -> Line:
     parts: list[Segment] = []
     counts = Counter(source.state for source in picture.sources)
+    current = has_contact(picture)
+    if picture.sources and not current:
+        parts.append(Segment(f"{formatting.age(picture.silent_s)} ago: ", "warn"))
     marks: tuple[tuple[str, str, Style], ...] = (
         ("live", "●", "good"),
+        ("awaited", "◌", "accent"),
         ("silent", "○", "warn"),
         ("lost", "✗", "bad"),
         ("finished", "✓", "dim"),
     )
     for name, mark, style in marks:
         if counts[name]:
-            parts.append(Segment(f"{mark} {counts[name]} {name}  ", style))
+            parts.append(Segment(f"{mark} {counts[name]} {name}  ", style if current else "dim"))
     if picture.ranks_reported < picture.ranks_expected:
         missing = ", ".join(map(str, picture.missing_ranks[:8])) or "?"
         counted = f"{picture.ranks_reported} of {picture.ranks_expected}"
         parts.append(Segment(f"! {counted} ranks, missing {missing}  ", "bad"))
-    if picture.sources:
-        dropped = sum(sum(s.drops.values()) + s.lost_frames for s in picture.sources)
+    if (dropped := picture.dropped) is not None:
         parts.append(Segment(f"dropped {dropped:,}  ", "bad" if dropped else "dim"))
-    if picture.notes:
-        note = picture.notes[-1]
+    if (note := next((n for n in reversed(picture.notes) if not n.refused), None)) is not None:
         style: Style = "warn" if note.kind == "warning" else "plain"
         parts.append(Segment(clean(note.text), style))
-        if note.age_s is not None and picture.ended is None:
-            parts.append(Segment(f" ({formatting.age(note.age_s)} ago)", "dim"))
+        if note.age_s is not None:
+            words = REFERENCES[picture.note_reference]
+            parts.append(Segment(f" ({formatting.age(note.age_s)} {words})", "dim"))
     return line(*parts)
+
+
+def _refused_line(picture: Picture, width: int) -> Line:
+    """As many names as fit, and how many there are besides."""
+    head = Segment("! refused  ", "warn")
+    names = [fit(clean(name), _NAME_CELLS) for name in picture.refused]
+    total = len(names) + picture.refused_more
+    for shown in range(len(names), 0, -1):
+        rest = f"  and {total - shown:,} more" if total > shown else ""
+        parts = line(head, ", ".join(names[:shown]), Segment(rest, "dim"))
+        if line_width(parts) <= width:
+            return parts
+    return clip(line(head, f"{total:,} names"), width)
 
 
 def _pair(

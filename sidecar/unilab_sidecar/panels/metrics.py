@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from unilab_sidecar.panels.parts import grid, heading, metric_cell, subheading
+from unilab_sidecar.panels.parts import grid, grids, heading, metric_cell, subheading
 from unilab_sidecar.picture import Metric, Picture
 from unilab_sidecar.text import Block, Segment, line
 
@@ -10,8 +10,10 @@ _MAX_OTHERS = 24
 
 
 def losses(picture: Picture, width: int) -> Block:
-    """Losses and policy state with their short labels."""
-    rows = grid([metric_cell(metric) for metric in picture.losses], width)
+    """Losses, and in rows of their own below them the policy's state, with short labels."""
+    of_losses = [metric_cell(metric) for metric in picture.losses]
+    of_policy = [metric_cell(metric) for metric in picture.policy]
+    rows = [row for block in grids([of_losses, of_policy], width) for row in block]
     return [heading("Losses and policy", width), *rows] if rows else []
 
 
@@ -19,11 +21,7 @@ def diagnostics(picture: Picture, width: int) -> Block:
     """Training diagnostics, then ingress gauges, indented; never among the losses."""
     training = [metric_cell(metric) for metric in picture.diagnostics]
     ingress = [metric_cell(metric) for metric in picture.ingress]
-    everything = training + ingress
-    return [
-        *grid(training, width, indent=2, like=everything),
-        *grid(ingress, width, indent=2, like=everything),
-    ]
+    return [row for block in grids([training, ingress], width, indent=2) for row in block]
 
 
 def metrics(picture: Picture, width: int) -> Block:

@@ -62,32 +62,34 @@ def metric_cell(metric: Metric) -> Cell:
     return Cell(clean(metric.label), text, reading_style(metric.reading))
 
 
-def grid(cells: Sequence[Cell], width: int, *, indent: int = 0, like: Sequence[Cell] = ()) -> Block:
-    """Labelled values in as many columns as fit, row by row, values aligned at the right.
+def grid(cells: Sequence[Cell], width: int, *, indent: int = 0) -> Block:
+    """Labelled values in as many columns as fit, row by row, values aligned at the right."""
+    return grids([cells], width, indent=indent)[0]
 
-    ``like``: cells of another grid whose columns shall lie below each other.
-    """
-    if not cells:
-        return []
+
+def grids(groups: Sequence[Sequence[Cell]], width: int, *, indent: int = 0) -> list[Block]:
+    """A block per group, each beginning in a row of its own, with columns below each other."""
     room = width - indent
-    for count in range(min(len(cells), max(room // (VALUE_CELLS + 4), 1)), 0, -1):
-        columns = [cells[first::count] for first in range(count)]
-        labels = [max(width_of(cell.label) for cell in (*column, *like)) for column in columns]
-        values = [
-            max(VALUE_CELLS, *(width_of(cell.text) for cell in (*column, *like)))
-            for column in columns
-        ]
-        taken = sum(labels) + sum(values) + count + _GAP * (count - 1)
-        if taken <= room:
+    longest = max(map(len, groups), default=0)
+    count, labels, values = 1, [0], [0]
+    for count in range(min(longest, max(room // (VALUE_CELLS + 4), 1)), 0, -1):
+        columns = [[c for cells in groups for c in cells[first::count]] for first in range(count)]
+        labels = [max(width_of(cell.label) for cell in column) for column in columns]
+        values = [max(VALUE_CELLS, *(width_of(cell.text) for cell in column)) for column in columns]
+        if sum(labels) + sum(values) + count + _GAP * (count - 1) <= room:
             break
     else:
         # Not even one column: the label gives way, the number is what people look for.
         count = 1
-        values = [min(max(width_of(cell.text) for cell in cells), max(room, 1))]
+        texts = [width_of(cell.text) for cells in groups for cell in cells]
+        values = [min(max(texts, default=0), max(room, 1))]
         labels = [max(room - values[0] - 1, 0)]
     return [
-        _grid_row(cells[first : first + count], labels, values, indent)
-        for first in range(0, len(cells), count)
+        [
+            _grid_row(cells[first : first + count], labels, values, indent)
+            for first in range(0, len(cells), count)
+        ]
+        for cells in groups
     ]
 
 

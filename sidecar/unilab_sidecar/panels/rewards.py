@@ -6,7 +6,7 @@ from unilab_sidecar import formatting
 from unilab_sidecar.charts import area, sparkline
 from unilab_sidecar.panels.parts import grid, heading, metric_cell, reading_style, reading_text
 from unilab_sidecar.picture import Picture, Rewards, Trend
-from unilab_sidecar.text import Block, Line, Segment, Style, line, line_width, right
+from unilab_sidecar.text import Block, Line, Segment, Style, line, line_width, right, width_of
 
 _TRENDS: dict[Trend, tuple[str, Style]] = {
     "rising": ("↗ rising", "good"),
@@ -15,7 +15,7 @@ _TRENDS: dict[Trend, tuple[str, Style]] = {
 }
 _AXIS_CELLS = 9
 _MIN_SPARKLINE = 10
-_MAX_CHART_ROWS = 14
+_MAX_CHART_ROWS = 30
 
 
 def rewards(picture: Picture, width: int, *, rows: int, decimals: int) -> Block:
@@ -26,12 +26,21 @@ def rewards(picture: Picture, width: int, *, rows: int, decimals: int) -> Block:
     terms = grid([metric_cell(metric) for metric in shown.terms], width)
     figures = _figures(shown, decimals)
     chart_rows = min(rows - 2 - len(terms), _MAX_CHART_ROWS)
-    lines = [heading("Rewards", width)]
     if chart_rows >= 2 and width >= _AXIS_CELLS + _MIN_SPARKLINE and len(shown.history) > 1:
-        lines += [figures, *_chart(shown.history, width, chart_rows)]
+        lines = [figures, *_chart(shown.history, width, chart_rows)]
     else:
-        lines += _with_sparkline(figures, shown.history, width)
-    return lines + terms
+        lines = _with_sparkline(figures, shown.history, width)
+    return [heading("Rewards", width, note=_window(shown, width)), *lines, *terms]
+
+
+def _window(shown: Rewards, width: int) -> str:
+    """What the chart covers, from its left edge to its right one."""
+    if shown.span is None or len(shown.history) < 2:
+        return ""
+    text = f"iter {shown.span[0]:,} to {shown.span[1]:,}"
+    covered = "whole run" if shown.whole_run else f"last {len(shown.history)} reports"
+    whole = f"{covered}, {text}"
+    return whole if width_of(whole) + _MIN_SPARKLINE + 8 <= width else text
 
 
 def _figures(shown: Rewards, decimals: int) -> Line:
