@@ -100,7 +100,9 @@ def test_ctrl_c(start: Start, tmp_path: Path) -> None:
     interrupted_s = time.monotonic()
     os.killpg(demo.pid, signal.SIGINT)
     assert demo.wait(60) == 130
-    assert expect_over(run_dir, interrupted_s)["status"] == "failed"
+    summary = expect_over(run_dir, interrupted_s)
+    assert (summary["status"], summary["error"]) == ("failed", "interrupted by SIGTERM")
+    assert "Status         stopped by Ctrl+C" in (tmp_path / "output").read_text()
 
 
 @pytest.mark.parametrize("launcher_too", [True, False])
@@ -128,8 +130,9 @@ def test_kill_9_of_one_learner(start: Start, tmp_path: Path) -> None:
         if process.environ().get("RANK") == "1"
     }
     kill(learners)
-    assert demo.wait(60) not in {0, 130}
+    assert demo.wait(60) == 128 + signal.SIGKILL
     assert expect_over(run_dir, time.monotonic())["status"] == "failed"
+    assert "Rank 1 was killed by SIGKILL" in (tmp_path / "output").read_text()
 
 
 def kill(pids: set[int]) -> None:

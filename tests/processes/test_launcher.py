@@ -67,7 +67,7 @@ def test_output_of_every_rank_is_in_console_log_and_not_on_the_terminal(run_dir:
 def test_a_failed_rank_is_shown_with_its_last_lines_and_its_code(run_dir: Path) -> None:
     done = run(run_dir, "import sys; print('\\x1b[31mout of memory\\x1b[0m'); sys.exit(3)")
     assert done.returncode == 3
-    assert "Process 0 ended with 3" in done.stdout
+    assert "Rank 0 ended with 3. The last lines of console.log:" in done.stdout
     assert "  out of memory" in done.stdout
     assert "\x1b" not in done.stdout
 
@@ -75,7 +75,18 @@ def test_a_failed_rank_is_shown_with_its_last_lines_and_its_code(run_dir: Path) 
 def test_a_killed_rank_has_the_shells_code(run_dir: Path) -> None:
     done = run(run_dir, "import os; os.kill(os.getpid(), 9)")
     assert done.returncode == 137
-    assert "died of signal 9" in done.stdout
+    assert "Rank 0 was killed by SIGKILL" in done.stdout
+
+
+FOLLOWER = "import sys, time; time.sleep(1); sys.exit('connection closed by peer')"
+
+
+def test_the_rank_that_failed_first_is_named(run_dir: Path) -> None:
+    done = run(run_dir, FOLLOWER, "import os; os.kill(os.getpid(), 9)", FOLLOWER)
+    assert done.returncode == 137
+    assert "Rank 1 was killed by SIGKILL" in done.stdout
+    assert "  connection closed by peer" in done.stdout
+    assert "Rank 0" not in done.stdout
 
 
 def test_sigint_stops_the_ranks_and_only_then_us(run_dir: Path) -> None:
@@ -87,7 +98,7 @@ def test_sigint_stops_the_ranks_and_only_then_us(run_dir: Path) -> None:
         output, _ = launcher.communicate(timeout=20)
     assert launcher.returncode == 130
     assert "stopping the training" in output
-    assert "Process" not in output, "a stop on request is no failure"
+    assert "Rank" not in output, "a stop on request is no failure"
 
 
 def test_a_second_sigint_kills_what_ignores_the_first(run_dir: Path) -> None:
@@ -187,7 +198,7 @@ def terminal(run_dir: Path) -> Iterator[Terminal]:
 
 
 SHOWN = r"\x1b\[\?1049h"
-OURS = r"(?<!the )training goes on; Ctrl\+C again stops it"
+OURS = r"(?<!the )training goes on; Ctrl\+C (again )?stops it"
 
 
 def test_ctrl_c_in_the_sidecar_closes_it_and_the_next_one_stops_the_training(
@@ -201,7 +212,10 @@ def test_ctrl_c_in_the_sidecar_closes_it_and_the_next_one_stops_the_training(
     assert any(SLEEPER in line for _, line in terminal.children()), "the training goes on"
     terminal.type(b"\x03")
     assert terminal.wait() == 130
-    assert "Run directory" in terminal.output.rpartition("\x1b[<u")[2]
+    after = terminal.output.rpartition("\x1b[?1049l")[2]
+    assert "training goes on" in after
+    assert "Run directory" in after
+    assert terminal.output.count("\x1b[?1049l") == terminal.output.count("\x1b[?1049h")
 
 
 def test_a_killed_sidecar_leaves_a_usable_terminal_and_a_live_training(

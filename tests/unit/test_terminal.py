@@ -50,7 +50,8 @@ def test_no_screen_when_one_of_the_three_is_no_terminal(
     assert not can_take_terminal(GOOD)
 
 
-def test_settings_and_modes_come_back() -> None:
+@pytest.mark.parametrize("modes", [True, False])
+def test_settings_come_back_and_modes_only_when_asked(modes: bool) -> None:
     ours, theirs = pty.openpty()
     try:
         before = termios.tcgetattr(theirs)
@@ -58,9 +59,13 @@ def test_settings_and_modes_come_back() -> None:
         raw = termios.tcgetattr(theirs)
         raw[3] &= ~(termios.ECHO | termios.ICANON | termios.ISIG)
         termios.tcsetattr(theirs, termios.TCSANOW, raw)
-        state.restore()
+        state.restore(modes=modes)
         assert termios.tcgetattr(theirs) == before
-        assert os.read(ours, 1000).decode() == terminal.RESET_MODES
+        os.write(theirs, b"$")
+        output = ""
+        while not output.endswith("$"):
+            output += os.read(ours, 1000).decode()
+        assert output == (terminal.RESET_MODES if modes else "") + "$"
     finally:
         os.close(ours)
         os.close(theirs)
@@ -70,9 +75,9 @@ def test_a_terminal_that_is_gone_is_no_error() -> None:
     ours, theirs = pty.openpty()
     state = TerminalState(theirs)
     os.close(ours)
-    state.restore()
+    state.restore(modes=True)
     os.close(theirs)
-    state.restore()
+    state.restore(modes=True)
 
 
 def test_the_last_lines_are_plain_text(run_dir: Path) -> None:

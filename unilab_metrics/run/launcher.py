@@ -16,9 +16,10 @@ from pathlib import Path
 from types import FrameType
 from typing import BinaryIO
 
+from unilab_metrics.config import CONSOLE_FILE
 from unilab_metrics.errors import ExitCode
 from unilab_metrics.run.console import last_lines, open_console
-from unilab_metrics.run.report import report_lines
+from unilab_metrics.run.report import report_lines, signal_name
 from unilab_metrics.run.summary import read_summary
 from unilab_metrics.run.terminal import TerminalState, can_take_terminal
 from unilab_metrics.run.view import View
@@ -48,8 +49,8 @@ def run_owning_terminal(
     SIGKILL 8 s later. ``run_dir`` exists; the ranks know it. ``headless`` never takes the
     terminal. Blocks the calling (main) thread until the training and its aggregator are gone.
 
-    0 when every rank ended with 0; 130 after Ctrl+C; 128 + n when a signal n ended us or a
-    rank; else the exit code of the first rank that failed.
+    0 when every rank ended with 0; 130 after Ctrl+C; 128 + n when a signal n ended us or the
+    first rank that failed; else that rank's exit code.
     """
     return _Launch(run_dir, headless=headless).run(start_training)
 
@@ -62,6 +63,8 @@ class _Launch:
         self._view: View | None = None
         self._requests: list[int] = []
         self._stopped_by: int | None = None
+        self._interrupted_view = False
+        self._failed: int | None = None
 
     def run(self, start_training: StartTraining) -> int:
         with open_console(self._run_dir) as console, self._signals():
@@ -73,17 +76,16 @@ class _Launch:
             finally:
                 _end(processes, lambda: False)
                 self._close_view()
-        failed = self._failed(processes)
-        self._say(*self._last_words(processes, failed))
-        return self._exit_code(processes, failed)
+        self._say(*self._last_words(processes))
+        return self._exit_code(processes)
 
     def _attend(self, processes: Processes) -> None:
         failed_s: float | None = None
-        while any(process.poll() is None for process in processes):
+        while self._some_run(processes):
             if self._stop_requested():
                 _end(processes, lambda: bool(self._requests))
                 return
-            if failed_s is None and any(process.returncode for process in processes):
+            if failed_s is None and self._failed is not None:
                 failed_s = time.monotonic()
             if failed_s is not None and time.monotonic() - failed_s > _PEERS_GRACE_S:
                 _end(processes, lambda: bool(self._requests))
@@ -91,12 +93,24 @@ class _Launch:
             self._look_after_view()
             time.sleep(_TICK_S)
 
+    def _some_run(self, processes: Processes) -> bool:
+        """Whether a rank still runs; remembers the one that failed first, whom the others
+        follow within seconds."""
+        statuses = [process.poll() for process in processes]
+        if self._failed is None:
+            # Of those that failed within one tick, a killed one has not followed another.
+            failed = [rank for rank, status in enumerate(statuses) if status]
+            failed.sort(key=lambda rank: (statuses[rank] or 0) > 0)
+            self._failed = next(iter(failed), None)
+        return any(status is None for status in statuses)
+
     def _stop_requested(self) -> bool:
         while self._requests:
             number = self._requests.pop(0)
             if number == signal.SIGINT and self._view is not None and self._view.owns_screen:
                 # Before the sidecar has the keyboard, Ctrl+C is meant for it all the same.
                 self._view.close(0.0)
+                self._interrupted_view = True
                 continue
             self._stopped_by = number
             if number == signal.SIGINT:
@@ -121,12 +135,13 @@ class _Launch:
         self._view = None
         if not was_screen:
             return
-        self._restore_terminal()
+        self._restore_terminal(status)
         if self._run_ends_now():
             return
         if status:
             self._say(f"the sidecar ended with {status}")
-        self._say("training goes on; Ctrl+C again stops it")
+        again = "again " if self._interrupted_view else ""
+        self._say(f"training goes on; Ctrl+C {again}stops it")
         self._view = self._lines()
 
     def _run_ends_now(self) -> bool:
@@ -152,34 +167,31 @@ class _Launch:
             # Without a summary there is no end of the run that it could show.
             has_ended = read_summary(self._run_dir) is not None
             self._view.close(_LINGER_S if has_ended and not self._requests else 0.0)
+            if self._view.owns_screen:
+                self._restore_terminal(self._view.exit_status)
             self._view = None
-        self._restore_terminal()
 
-    def _restore_terminal(self) -> None:
+    def _restore_terminal(self, view_status: int | None) -> None:
+        """After a screen has ended. Only what a signal killed has not cleaned up itself."""
         if self._terminal is not None:
-            self._terminal.restore()
+            self._terminal.restore(modes=view_status is None or view_status < 0)
 
-    def _failed(self, processes: Processes) -> int | None:
-        if self._stopped_by is not None:
-            return None
-        return next((i for i, process in enumerate(processes) if process.returncode), None)
-
-    def _last_words(self, processes: Processes, failed: int | None) -> list[str]:
-        lines = report_lines(self._run_dir)
-        if failed is not None:
-            ending = _ending(processes[failed].returncode)
-            lines += ["", f"Process {failed} {ending}. Its last lines:"]
+    def _last_words(self, processes: Processes) -> list[str]:
+        lines = report_lines(self._run_dir, stopped_by=self._stopped_by)
+        if self._failed is not None and self._stopped_by is None:
+            ending = _ending(processes[self._failed].returncode)
+            lines += ["", f"Rank {self._failed} {ending}. The last lines of {CONSOLE_FILE}:"]
             lines += [f"  {line}" for line in last_lines(self._run_dir, _FAILURE_LINES)]
         return lines
 
-    def _exit_code(self, processes: Processes, failed: int | None) -> int:
+    def _exit_code(self, processes: Processes) -> int:
         if self._stopped_by == signal.SIGINT:
             return ExitCode.INTERRUPTED
         if self._stopped_by is not None:
             return 128 + self._stopped_by
-        if failed is None:
+        if self._failed is None:
             return ExitCode.OK
-        status = processes[failed].returncode
+        status = processes[self._failed].returncode
         return 128 - status if status < 0 else status
 
     def _say(self, *lines: str) -> None:
@@ -228,4 +240,4 @@ def _kill_group(process: subprocess.Popen[bytes]) -> None:
 
 
 def _ending(status: int) -> str:
-    return f"died of signal {-status}" if status < 0 else f"ended with {status}"
+    return f"was killed by {signal_name(-status)}" if status < 0 else f"ended with {status}"

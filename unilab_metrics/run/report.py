@@ -3,25 +3,31 @@
 from __future__ import annotations
 
 import os
+import signal
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, cast
 
+from unilab_metrics.outcome import COMPLETED
 from unilab_metrics.run.summary import read_summary
 
 
-def report_lines(run_dir: Path) -> list[str]:
-    """Where the run lies, what every backend holds and what was lost. Never raises."""
+def report_lines(run_dir: Path, *, stopped_by: int | None = None) -> list[str]:
+    """Where the run lies, what every backend holds and what was lost. Never raises.
+
+    ``stopped_by``: the signal with which the launcher was asked to stop the training.
+    """
     lines = [f"Run directory  {_short(run_dir)}"]
     summary = read_summary(run_dir)
     if summary is None:
         return [*lines, "Summary        none: the run ended before it could be written"]
     bus = cast("dict[str, Any]", summary.get("bus", {}))
     lines += [
-        f"Status         {summary.get('status')}" + _because(summary),
+        f"Status         {_status(summary, stopped_by)}",
         f"Iterations     {summary.get('completed_iterations', 0):,}"
         + _env_steps(summary)
-        + f", {bus.get('world_size', 1)} ranks, {len(bus.get('sources', []))} sources",
+        + f", {_count(bus.get('world_size', 1), 'rank')}"
+        + f", {_count(len(bus.get('sources', [])), 'source')}",
     ]
     for name in bus.get("backends", {}):
         title, text = _backend(name, run_dir)
@@ -67,8 +73,29 @@ def _dropped(bus: dict[str, Any]) -> str:
     return dropped_text(drops)
 
 
-def _because(summary: dict[str, Any]) -> str:
-    return f": {summary['error']}" if summary.get("error") else ""
+def signal_name(number: int) -> str:
+    """``SIGKILL`` for 9; ``signal 40`` for one without a name. Pure."""
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"
+
+
+def _status(summary: dict[str, Any], stopped_by: int | None) -> str:
+    status = str(summary.get("status"))
+    if status == COMPLETED:
+        return status
+    if stopped_by is not None:
+        how = "Ctrl+C" if stopped_by == signal.SIGINT else signal_name(stopped_by)
+        return f"stopped by {how}"
+    kind, error = summary.get("error_type"), summary.get("error")
+    # An exception without a text has its type for one.
+    because = dict.fromkeys(str(part) for part in (kind, error) if part)
+    return ": ".join([status, *because])
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number} {what}" + ("" if number == 1 else "s")
 
 
 def _env_steps(summary: dict[str, Any]) -> str:

@@ -1,7 +1,8 @@
 """The terminal of a launcher: who may take it, and how it becomes usable again.
 
 A terminal program that is killed leaves raw mode, the alternate screen, mouse reports and
-bracketed paste on. Whoever spawned it puts them back.
+bracketed paste on. Whoever spawned it puts them back, but only then: off the alternate screen
+tmux takes ``?1049l`` for a jump to where the cursor was when a program last left it.
 """
 
 from __future__ import annotations
@@ -44,10 +45,12 @@ class TerminalState:
         self._fd = fd
         self._attributes: list[Any] = termios.tcgetattr(fd)
 
-    def restore(self) -> None:
-        """Settings and modes as before; silent if the terminal is gone."""
+    def restore(self, *, modes: bool) -> None:
+        """Settings as before, and with ``modes`` what a killed program has left switched on;
+        silent if the terminal is gone."""
         with _unstoppable(), contextlib.suppress(OSError, termios.error):
-            os.write(self._fd, RESET_MODES.encode())
+            if modes:
+                os.write(self._fd, RESET_MODES.encode())
             termios.tcsetattr(self._fd, termios.TCSANOW, self._attributes)
 
 
