@@ -45,7 +45,7 @@ WINDOW_FRAMES = 512
 
 
 def identity(rank: int, ranks: int, lease: Path) -> Identity:
-    """A learner of this process; its spool path names nothing that exists."""
+    """A learner of this process; its spool is none that an aggregator would look into."""
     incarnation = rank.to_bytes(4, "big") + os.urandom(12)
     now = time.monotonic_ns()
     run = RunInfo(algorithm="bench", step_axis="iteration", world_size=ranks)
@@ -55,7 +55,7 @@ def identity(rank: int, ranks: int, lease: Path) -> Identity:
         os.getpid(),
         "bench",
         boot_id(),
-        os.fspath(lease.with_name("no-spool")),
+        os.fspath(lease.parent),
         os.fspath(lease),
         now,
         time.time_ns(),
@@ -119,7 +119,7 @@ def over_sockets(ranks: int, iterations: int, directory: Path) -> tuple[float, f
         stdout=subprocess.DEVNULL,
         cwd=directory,
     )
-    lease = Lease.create(directory, "bench.lease", b"")
+    lease = Lease.create(directory, "lease", b"")
     try:
         file = wait_for_bus(rendezvous.bus_directory(run_dir))
         context = sockets.context()

@@ -9,11 +9,11 @@ import pytest
 from sources_on_paper import MS, PaperRun, PaperSource
 
 from unilab_metrics.aggregate.deciding import Decider
-from unilab_metrics.aggregate.entries import OpenAttempt, decode_entry, encode_entry
+from unilab_metrics.aggregate.entries import OpenAttempt, RunEnd, decode_entry, encode_entry
 from unilab_metrics.aggregate.outcome import outcome_of
 from unilab_metrics.aggregate.state import AggregatorState, Publication
 from unilab_schema.frames import EventFrame
-from unilab_schema.updates import EventUpdate, Supplement, Update
+from unilab_schema.updates import EventUpdate, RunEnded, Supplement, Update
 
 
 def two_learners(**run: str) -> tuple[PaperRun, PaperSource, PaperSource]:
@@ -509,3 +509,30 @@ def test_warnings_and_unregistered_tags_are_kept_for_the_summary(tmp_path: Path)
     outcome = outcome_of(paper.state, tmp_path, {}, {})
     assert outcome.warnings == {"my/string: a text is no number": 2}
     assert outcome.unregistered_tags == ["my/tag"]
+
+
+@pytest.mark.parametrize(
+    ("iteration", "env_steps"),
+    [(2**62, 1), (-(2**62), 1), (1, 2**63 - 1), (1, 2**64 - 1), (1, -1)],
+)
+def test_numbers_that_fit_no_update_are_quarantined(iteration: int, env_steps: int) -> None:
+    paper = PaperRun(step_axis="env_steps")
+    zero = paper.join(0)
+    paper.fold(zero.iteration(iteration, {"a": 1.0}, env_steps=env_steps))
+    paper.fold(zero.iteration(3, {"a": 1.0}, env_steps=32))
+    paper.settle()
+    assert paper.state.data.quarantined == 1
+    assert [(u.iteration, u.env_steps) for u, _ in paper.updates()] == [(3, 32)]
+    paper.state.snapshot()
+
+
+def test_nothing_follows_the_end_of_the_run() -> None:
+    paper = PaperRun()
+    zero = paper.join(0)
+    paper.fold(zero.iteration(1, {"a": 1.0}))
+    paper.settle()
+    paper.fold(RunEnd("completed", "", 0))
+    paper.fold(zero.event("warning"), zero.iteration(2, {"a": 1.0}))
+    paper.settle()
+    assert isinstance(paper.published[-1].entry, RunEnded)
+    assert paper.state.data.sources[0].cursor == zero.sequence

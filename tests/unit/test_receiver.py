@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import msgspec
 import pytest
 from sources_on_paper import PaperRun, PaperSource
 
@@ -12,7 +15,7 @@ from unilab_metrics.storage.records import encode_record
 from unilab_schema.codec import RecordKind, encode_payload
 from unilab_schema.control import Hello
 from unilab_schema.frames import EventFrame, Gap, Layout
-from unilab_schema.identity import Identity, SourceKey
+from unilab_schema.identity import Identity, RunInfo, SourceKey
 
 
 def record(sequence: int, kind: RecordKind = RecordKind.EVENT) -> bytes:
@@ -79,7 +82,7 @@ def test_watermark_of_a_batch_with_a_hole_is_not_believed() -> None:
 
 def hello(paper: PaperRun, rank: int, incarnation: bytes, role: str = "learner") -> Hello:
     identity = Identity(
-        SourceKey(rank, role), incarnation, 7, "node", "boot", "", "", 0, 0, 2, paper.run
+        SourceKey(rank, role), incarnation, 7, "node", "boot", "/s", "/s/lease", 0, 0, 2, paper.run
     )
     return Hello(identity, 1, 0, 0, 0)
 
@@ -99,7 +102,9 @@ def two() -> tuple[PaperRun, PaperSource, PaperSource]:
 
 def test_known_incarnation_goes_on_and_what_it_lost_is_a_gap() -> None:
     paper, zero, _ = two()
-    again = Hello(zero.identity, 4, 9, 0, 0)
+    again = Hello(
+        msgspec.structs.replace(zero.identity, spool_path="/s", lease_path="/s/lease"), 4, 9, 0, 0
+    )
     (found,) = admit(paper.state, again, alive).entries
     assert (found.source, found.first, found.last) == (0, 1, 3)  # type: ignore[union-attr]
 
@@ -177,3 +182,41 @@ def test_what_a_dead_attempt_left_joins_it_although_its_places_were_taken_before
     assert admit(paper.state, hello(paper, 1, b"x" * 16), alive).entries
     paper.lose(paper.join(1, learners=2))
     assert admit(paper.state, hello(paper, 1, b"y" * 16), alive).refusal is not None
+
+
+EVIL_IDENTITIES: dict[str, dict[str, Any]] = {
+    "lease with a NUL": {"lease_path": "/s/\0lease"},
+    "no lease": {"lease_path": ""},
+    "somebody else's lease": {"lease_path": "/bus/aggregator.lease"},
+    "a lease outside of the spool": {"spool_path": "/t"},
+    "a relative spool": {"spool_path": "s", "lease_path": "s/lease"},
+    "a long spool": {"spool_path": "/" + "s" * 5000, "lease_path": "/" + "s" * 5000 + "/lease"},
+    "a short incarnation": {"incarnation": b"x"},
+    "too many learners": {"expected_learners": 2**64 - 1},
+    "no learner": {"expected_learners": 0},
+    "a negative rank": {"key": SourceKey(-1, "learner")},
+    "a huge rank": {"key": SourceKey(10**7, "learner")},
+    "no role": {"key": SourceKey(0, "")},
+    "a clock beyond int64": {"started_mono_ns": 2**64 - 1},
+    "a world of millions": {"run": RunInfo(world_size=10_000_000)},
+}
+
+
+@pytest.mark.parametrize("fault", EVIL_IDENTITIES)
+def test_identity_that_is_not_sane_is_refused_for_good_before_it_is_journaled(fault: str) -> None:
+    paper = PaperRun()
+    good = hello(paper, 0, b"x" * 16)
+    evil = msgspec.structs.replace(good.identity, **EVIL_IDENTITIES[fault])
+    admission = admit(paper.state, Hello(evil, 1, 0, 0, 0), alive)
+    assert admission.entries == ()
+    assert admission.refusal is not None
+    assert admission.refusal.final
+
+
+@pytest.mark.parametrize(("first", "last"), [(0, 0), (2**64 - 1, 0), (1, 2**64 - 1), (-1, 5)])
+def test_hello_with_impossible_sequences_is_refused(first: int, last: int) -> None:
+    paper = PaperRun()
+    good = hello(paper, 0, b"x" * 16)
+    refusal = admit(paper.state, Hello(good.identity, first, last, 0, 0), alive).refusal
+    assert refusal is not None
+    assert refusal.final

@@ -282,7 +282,7 @@ class _Aggregator:
         """Whether a source that closed is still there to read its last cursor."""
         data = self._core.state.data
         return any(
-            source.attempt == data.attempt and not self._liveness.is_dead(source)
+            source.attempt == data.attempt and self._liveness.may_listen(source)
             for source in data.sources
         )
 

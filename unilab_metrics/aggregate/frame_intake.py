@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from unilab_metrics.aggregate.limits import check_numbers
 from unilab_metrics.aggregate.reports import MAX_PENDING_REPORTS, Report, reduce_over_time
 from unilab_metrics.aggregate.sources import (
     SourceState,
@@ -63,6 +64,12 @@ def _take(  # noqa: PLR0912 - one case per record kind
     state: AggregatorState, source: SourceState, record: Record
 ) -> list[Publication]:
     frame = decode_payload(record.kind, record.payload)
+    check_numbers(frame)
+    if state.data.ended is not None:
+        # The run's end is its last entry; what a finished process adds stays in the wal.
+        source.late_values += 1
+        state.data.late_values += 1
+        return []
     match frame:
         case IterationFrame():
             key_set = dense_key_set(source, frame.layout, len(frame.values), state.key_sets)

@@ -23,6 +23,7 @@ from unilab_schema.control import Hello
 from unilab_schema.identity import LEARNER
 
 _READ_BYTES = 512 * 1024
+_LEASE_MISSING_NS = 5_000_000_000
 
 
 class Liveness:
@@ -48,10 +49,24 @@ class Liveness:
 
     def is_dead(self, source: SourceState) -> bool:
         """Whether the source's process is known to be gone."""
-        if source.identity.boot_id == self._boot_id:
-            return lease.is_free(Path(source.identity.lease_path))
         silent_ns = time.monotonic_ns() - self._peer(source).heard_mono_ns
-        return silent_ns > self._lost_after_ns
+        if source.identity.boot_id != self._boot_id:
+            return silent_ns > self._lost_after_ns
+        path = Path(source.identity.lease_path)
+        try:
+            # A missing lease shows that somebody removed the file, not that its holder is gone.
+            return lease.is_free(path) and (path.exists() or silent_ns > _LEASE_MISSING_NS)
+        except (OSError, ValueError):
+            return silent_ns > self._lost_after_ns
+
+    def may_listen(self, source: SourceState) -> bool:
+        """Whether a process of this node is still there to read an answer."""
+        if source.identity.boot_id != self._boot_id:
+            return False
+        try:
+            return not lease.is_free(Path(source.identity.lease_path))
+        except (OSError, ValueError):
+            return False
 
     def check(self) -> None:
         """Look at every live source once; adopt and close what is gone."""

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from unilab_metrics.aggregate.entries import AcceptedBatch, Entry, GapFound, SourceJoined
+from unilab_metrics.aggregate.limits import MAX_SEQUENCE, hello_fault
 from unilab_metrics.aggregate.sources import SourceState
 from unilab_metrics.aggregate.state import AggregatorState
 from unilab_metrics.storage.records import Record, scan
@@ -53,6 +54,9 @@ def admit(
 
     ``is_closing``: this aggregator is ending the run, which its successor may go on with.
     """
+    fault = hello_fault(hello)
+    if fault:
+        return Admission(refusal=Reject("bad_message", fault, final=True))
     identity = hello.identity
     known = state.source_of(identity.incarnation)
     if known is not None:
@@ -142,4 +146,4 @@ def _covers(record: Record, sequence: int) -> bool:
         gap = decode_payload(RecordKind.GAP, record.payload)
     except FrameDecodeError:
         return False
-    return gap.first <= sequence <= gap.last == record.sequence
+    return gap.first <= sequence <= gap.last == record.sequence <= MAX_SEQUENCE

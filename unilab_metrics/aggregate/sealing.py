@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
+from itertools import islice
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -80,7 +81,7 @@ def _seal_iteration(
         expected,
         layout,
         pack_values(reduced.values),
-        tuple(sorted(set(range(expected)) - reported))[:MAX_NAMED_RANKS],
+        tuple(islice((rank for rank in range(expected) if rank not in reported), MAX_NAMED_RANKS)),
     )
     published = state.publication(update)
     _remember_latest(state, reduced, published.sequence)

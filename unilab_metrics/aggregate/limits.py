@@ -1,0 +1,100 @@
+"""What a source may say: numbers that fit everywhere they go, and an identity that is sane. Pure.
+
+A value beyond these limits would fail later, when an update is encoded or a backend writes
+it, and then again after every restart. So it is refused where it comes in.
+"""
+
+from __future__ import annotations
+
+from pathlib import PurePosixPath
+
+from unilab_metrics.storage.spool_reader import LEASE_NAME
+from unilab_schema.codec import FrameDecodeError
+from unilab_schema.control import Hello
+from unilab_schema.frames import (
+    BlobFrame,
+    EventFrame,
+    IterationFrame,
+    PointsFrame,
+    ReportFrame,
+    SparseFrame,
+)
+from unilab_schema.identity import Identity
+
+MAX_RANKS = 65_536
+MAX_INSTANCES = 65_536
+MAX_SEQUENCE = 2**62
+MAX_STEP = 2**53
+"""Steps and iterations: exact as a float64 too."""
+MAX_ENV_STEPS = 2**50
+"""One source's counter; the sum of 4,096 of them still fits an int64."""
+MAX_NS = 2**62
+_MAX_NAME_CHARS = 256
+_MAX_PATH_CHARS = 4096
+_INCARNATION_BYTES = 16
+
+
+def hello_fault(hello: Hello) -> str:
+    """Why a Hello is refused for good; empty if it is sane."""
+    if not 1 <= hello.first <= MAX_SEQUENCE or not 0 <= hello.last <= MAX_SEQUENCE:
+        return f"sequences {hello.first} to {hello.last} are not possible"
+    return identity_fault(hello.identity)
+
+
+def identity_fault(identity: Identity) -> str:
+    """Why an identity is refused; empty if it is sane."""
+    key = identity.key
+    checks = (
+        (0 <= key.rank < MAX_RANKS, f"rank {key.rank}"),
+        (0 <= key.instance < MAX_INSTANCES, f"instance {key.instance}"),
+        (0 < len(key.role) <= _MAX_NAME_CHARS, "role"),
+        (len(identity.incarnation) == _INCARNATION_BYTES, "incarnation"),
+        (1 <= identity.expected_learners <= MAX_RANKS, "expected_learners"),
+        (1 <= identity.run.world_size <= MAX_RANKS, "world_size"),
+        (0 <= identity.pid < 2**31, "pid"),
+        (max(len(identity.host), len(identity.boot_id)) <= _MAX_NAME_CHARS, "host"),
+        (0 <= identity.started_mono_ns <= MAX_NS, "started_mono_ns"),
+        (0 <= identity.started_unix_ns <= MAX_NS, "started_unix_ns"),
+        (_is_spool(identity.spool_path), "spool_path"),
+        (_is_lease(identity), "lease_path"),
+    )
+    faults = [name for is_fine, name in checks if not is_fine]
+    return f"identity refused: {', '.join(faults)}" if faults else ""
+
+
+def check_numbers(frame: object) -> None:
+    """Raises ``FrameDecodeError`` for numbers that fit no update or no backend."""
+    match frame:
+        case IterationFrame() | ReportFrame() | SparseFrame():
+            _check("stamp", frame.mono_ns, 0, MAX_NS)
+            _check("wall clock", frame.unix_ns, -MAX_NS, MAX_NS)
+            if frame.env_steps is not None:
+                _check("env_steps", frame.env_steps, 0, MAX_ENV_STEPS)
+            if not isinstance(frame, ReportFrame) and frame.iteration is not None:
+                _check("iteration", frame.iteration, -MAX_STEP, MAX_STEP)
+        case PointsFrame():
+            for point in frame.points:
+                _check("step", point.step, -MAX_STEP, MAX_STEP)
+                _check("wall clock", point.unix_ns, -MAX_NS, MAX_NS)
+        case BlobFrame():
+            _check("step", frame.step, -MAX_STEP, MAX_STEP)
+            _check("wall clock", frame.unix_ns, -MAX_NS, MAX_NS)
+        case EventFrame():
+            _check("stamp", frame.mono_ns, 0, MAX_NS)
+            _check("wall clock", frame.unix_ns, -MAX_NS, MAX_NS)
+        case _:
+            pass
+
+
+def _check(what: str, number: int, low: int, high: int) -> None:
+    if not low <= number <= high:
+        raise FrameDecodeError("frame", f"{what} {number} is out of range")
+
+
+def _is_spool(path: str) -> bool:
+    return path.startswith("/") and "\0" not in path and len(path) <= _MAX_PATH_CHARS
+
+
+def _is_lease(identity: Identity) -> bool:
+    """A source's lease lies in its spool: not on another's file, nor on ours."""
+    return PurePosixPath(identity.lease_path) == PurePosixPath(identity.spool_path) / LEASE_NAME
