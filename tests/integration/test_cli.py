@@ -12,12 +12,13 @@ import pytest
 from click.testing import CliRunner
 
 from unilab_metrics import __version__
+from unilab_metrics.cli import watch
 from unilab_metrics.cli.root import commands
 from unilab_metrics.errors import ExitCode
 from unilab_metrics.storage.filesystem import private_directory
 from unilab_metrics.storage.lease import Lease
 from unilab_metrics.transport import registry
-from unilab_metrics.transport.rendezvous import AGGREGATOR_LEASE, bus_directory
+from unilab_metrics.transport.rendezvous import AGGREGATOR_LEASE, CONNECTION_FILE, bus_directory
 
 COMMANDS = ("demo", "attach", "ls", "verify", "aggregate", "write")
 
@@ -78,8 +79,49 @@ def test_attach_without_a_live_run_ends_with_4() -> None:
     assert "no live run" in output
 
 
-def test_ls_of_nothing_is_empty(tmp_path: Path) -> None:
-    assert invoke("ls", "--logs", str(tmp_path / "logs")) == (0, "")
+def test_ls_of_nothing_says_so(tmp_path: Path) -> None:
+    assert invoke("ls") == (0, "no live run, none below logs/\n")
+    code, output = invoke("ls", "--logs", str(tmp_path / "mine"))
+    assert (code, output) == (0, f"no live run, none below {tmp_path}/mine/\n")
+
+
+def test_a_run_that_has_no_aggregator_yet_is_starting(
+    run_dir: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (run_dir / "run_config.json").write_text("{}")
+    registry.register(run_dir, os.getpid())
+    logs = str(run_dir.parents[2])
+    (line,) = invoke("ls", "--logs", logs)[1].splitlines()
+    assert (line.split()[0], line.split()[-1]) == ("starting", str(run_dir))
+    monkeypatch.setattr(registry, "STARTING_S", 0.0)
+    assert invoke("ls", "--logs", logs)[1].split()[0] == "ended"
+
+
+def test_attach_waits_for_a_run_that_is_starting(
+    run_dir: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    registry.register(run_dir, os.getpid())
+    polls: list[float] = []
+    leases: list[Lease] = []
+
+    def poll(seconds: float) -> None:
+        polls.append(seconds)
+        if len(polls) == 3:
+            bus = private_directory(bus_directory(run_dir))
+            leases.append(Lease.create(bus, AGGREGATOR_LEASE, b""))
+        if len(polls) == 5:
+            (bus_directory(run_dir) / CONNECTION_FILE).touch()
+
+    def replaced(_path: str, command: list[str], _environ: object) -> None:
+        assert str(run_dir) in command
+
+    monkeypatch.setattr(watch.time, "sleep", poll)
+    monkeypatch.setattr(os, "execve", replaced)
+    assert invoke("attach")[0] == 0
+    assert len(polls) == 5
+    leases[0].release()
+    monkeypatch.setattr(watch, "_START_S", 0.0)
+    assert invoke("attach")[0] == ExitCode.NO_LIVE_RUN
 
 
 def test_ls_shows_live_runs_first_and_recent_ones_once(tmp_path: Path) -> None:

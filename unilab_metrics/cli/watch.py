@@ -10,10 +10,13 @@ from pathlib import Path
 import click
 
 from unilab_metrics.errors import NoLiveRunError, RunNotFoundError
-from unilab_metrics.transport.rendezvous import bus_directory
+from unilab_metrics.transport.rendezvous import CONNECTION_FILE, bus_directory
 
 _RUN_DIR = click.Path(file_okay=False, path_type=Path)
 _LAYOUT_DEPTH = "*/*/*"
+_START_S = 5.0
+"""How long ``attach`` waits for a run that has been opened and has no aggregator yet."""
+_POLL_S = 0.05
 _ATTACH_EPILOG = """\b
 Examples
   unilab-metrics attach
@@ -41,7 +44,8 @@ Exit codes
 @click.argument("run_dir", type=_RUN_DIR, required=False)
 @click.option("--plain", is_flag=True, help="One line every few seconds instead of a screen.")
 def attach(run_dir: Path | None, *, plain: bool) -> None:
-    """Open a sidecar on RUN_DIR, or on the newest live run of this machine.
+    """Open a sidecar on RUN_DIR, or on the newest live run of this machine, also one that is
+    just starting.
 
     It only reads: closing it, with q or Ctrl+C, never touches the training.
     """
@@ -64,28 +68,53 @@ def attach(run_dir: Path | None, *, plain: bool) -> None:
     show_default=True,
     help="Where recent runs are looked for.",
 )
-@click.option("-n", "count", type=click.IntRange(0), default=10, show_default=True)
+@click.option(
+    "-n",
+    "count",
+    type=click.IntRange(0),
+    default=10,
+    show_default=True,
+    metavar="COUNT",
+    help="How many recent runs that are not live to list.",
+)
 def ls(log_root: Path, count: int) -> None:
     """List the live runs of this machine and the COUNT most recent ones below --logs."""
-    from unilab_metrics.transport.registry import live_runs
+    from unilab_metrics.transport.registry import live_runs, starting_runs
 
-    live = live_runs()
-    for run in live:
-        started = datetime.fromtimestamp(run.started_unix_ns / 1e9).astimezone()
-        age = _age(time.time() - run.started_unix_ns / 1e9)
-        click.echo(f"live    {started:%Y-%m-%d %H:%M}  {age:>8}  {_short(run.run_dir)}")
-    shown = {run.run_dir.resolve() for run in live}
-    for path in [path for path in _recent(log_root) if path not in shown][:count]:
-        click.echo(f"{_status(path):<8}{_started(path)}  {'':>8}  {_short(path)}")
+    found = {"live": live_runs(), "starting": starting_runs()}
+    for state, runs in found.items():
+        for run in runs:
+            started = datetime.fromtimestamp(run.started_unix_ns / 1e9).astimezone()
+            age = _age(time.time() - run.started_unix_ns / 1e9)
+            click.echo(_line(state, f"{started:%Y-%m-%d %H:%M}", age, run.run_dir))
+    shown = {run.run_dir.resolve() for runs in found.values() for run in runs}
+    recent = [path for path in _recent(log_root) if path not in shown][:count]
+    for path in recent:
+        click.echo(_line(_status(path), _started(path), "", path))
+    if not shown and not recent:
+        click.echo(f"no live run, none below {_short(log_root)}/")
+
+
+def _line(state: str, started: str, age: str, run_dir: Path) -> str:
+    return f"{state:<10}{started}  {age:>8}  {_short(run_dir)}"
 
 
 def _newest_live_run() -> Path:
-    from unilab_metrics.transport.registry import newest_live_run
+    from unilab_metrics.transport.registry import newest_live_run, starting_runs
 
-    run = newest_live_run()
-    if run is None:
-        raise NoLiveRunError("no live run on this machine; name the directory of one that ended")
-    return run.run_dir
+    deadline_s = time.monotonic() + _START_S
+    while True:
+        run, is_late = newest_live_run(), time.monotonic() > deadline_s
+        if run is not None and (is_late or _listens(run.run_dir)):
+            return run.run_dir
+        if is_late or (run is None and not starting_runs()):
+            break
+        time.sleep(_POLL_S)
+    raise NoLiveRunError("no live run on this machine; name the directory of one that ended")
+
+
+def _listens(run_dir: Path) -> bool:
+    return (bus_directory(run_dir) / CONNECTION_FILE).exists()
 
 
 def _existing_run(run_dir: Path) -> Path:

@@ -24,6 +24,7 @@ from unilab_metrics.run.summary import read_summary
 from unilab_metrics.run.terminal import TerminalState, can_take_terminal
 from unilab_metrics.run.view import View
 from unilab_metrics.storage.lease import is_free
+from unilab_metrics.transport import registry
 from unilab_metrics.transport.rendezvous import aggregator_lease
 
 Processes = Sequence[subprocess.Popen[bytes]]
@@ -67,6 +68,8 @@ class _Launch:
         self._failed: int | None = None
 
     def run(self, start_training: StartTraining) -> int:
+        # Long before the ranks have loaded what they need and open the run.
+        registry.register(self._run_dir, os.getpid())
         with open_console(self._run_dir) as console, self._signals():
             processes = start_training(console)
             try:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
@@ -18,6 +19,7 @@ from unilab_metrics.run.supervision import Supervisor
 from unilab_metrics.run.tracker import write_run_config
 from unilab_metrics.storage.filesystem import private_directory
 from unilab_metrics.storage.lease import is_free
+from unilab_metrics.transport import registry
 from unilab_metrics.transport.rendezvous import aggregator_lease, bus_directory
 from unilab_schema.identity import RunInfo
 
@@ -52,6 +54,8 @@ def open_run(
     with contextlib.suppress(OSError, StorageError):
         # Without it the other ranks need the directory as an argument or from the environment.
         announce_run(launch, run_dir, keeper)
+    # The aggregator does it again, but whoever looks now is to see that a run is coming.
+    registry.register(run_dir, os.getpid())
     return run_dir
 
 

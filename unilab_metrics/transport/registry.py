@@ -28,14 +28,17 @@ from unilab_metrics.transport.rendezvous import aggregator_lease
 
 REGISTRY_VERSION = 1
 START_GRACE_S = 60.0
-"""How long a registered run may be without a lease before its entry is dropped: rank 0
-registers when it starts the aggregator, whose lease appears a moment later."""
+"""How long a registered run may be without a lease before its entry is dropped: it is listed
+when it is opened, and the aggregator's lease appears a moment later."""
+STARTING_S = 10.0
+"""How long it counts as starting meanwhile."""
 _MAX_BYTES = 16 * 1024
 _SUFFIX = ".json"
 
 
 class LiveRun(NamedTuple):
-    """A run whose aggregator lives. ``pid``: the aggregator (0 if in another pid namespace)."""
+    """A run whose aggregator lives. ``pid``: the aggregator (0 if in another pid namespace, or
+    while the run is only starting)."""
 
     run_dir: Path
     pid: int
@@ -82,22 +85,39 @@ def live_runs() -> list[LiveRun]:
     A home that several machines share lists the runs of all; those of another machine or boot
     are left alone, because their locks cannot be seen reliably from here.
     """
+    return _listed()[0]
+
+
+def starting_runs() -> list[LiveRun]:
+    """Runs that were opened moments ago and have no aggregator yet, the newest first."""
+    return _listed()[1]
+
+
+def _listed() -> tuple[list[LiveRun], list[LiveRun]]:
     try:
         entries = list(_directory().iterdir())
     except (OSError, StorageError):
-        return []
+        return [], []
     this_boot = boot_id()
-    found: list[LiveRun] = []
+    live: list[LiveRun] = []
+    starting: list[LiveRun] = []
     for path in entries:
         entry = _read(path) if path.suffix == _SUFFIX else None
         if entry is None or entry.boot_id != this_boot:
             continue
-        pid = _aggregator(Path(entry.run_dir))
+        run_dir, age_s = Path(entry.run_dir), (time.time_ns() - entry.started_unix_ns) / 1e9
+        pid = _aggregator(run_dir)
         if pid is not None:
-            found.append(LiveRun(Path(entry.run_dir), pid, entry.started_unix_ns))
-        elif time.time_ns() - entry.started_unix_ns > START_GRACE_S * 1e9:
+            live.append(LiveRun(run_dir, pid, entry.started_unix_ns))
+        elif age_s > START_GRACE_S:
             _drop(path)
-    return sorted(found, key=lambda run: run.started_unix_ns, reverse=True)
+        elif age_s < STARTING_S and run_dir.is_dir():
+            starting.append(LiveRun(run_dir, 0, entry.started_unix_ns))
+    return _newest_first(live), _newest_first(starting)
+
+
+def _newest_first(runs: list[LiveRun]) -> list[LiveRun]:
+    return sorted(runs, key=lambda run: run.started_unix_ns, reverse=True)
 
 
 def newest_live_run() -> LiveRun | None:
