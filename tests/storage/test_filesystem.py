@@ -281,6 +281,17 @@ def test_a_chosen_spool_is_used_or_refused(tmp_path: Path, monkeypatch: pytest.M
         spool_root()
 
 
+def test_a_chosen_folder_is_absolute_for_helpers_that_work_elsewhere(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("UNILAB_METRICS_SPOOL", "spool")
+    monkeypatch.setenv("UNILAB_METRICS_RUNTIME", "../run")
+    assert spool_root() == tmp_path / "spool"
+    assert spool_candidates() == [tmp_path / "spool"]
+    assert list(filesystem._runtime_candidates()) == [tmp_path.parent / "run"]
+
+
 MOUNTS = r"""22 27 0:21 / / rw - ext4 /dev/sda1 rw
 30 22 0:40 / /home rw shared:5 - nfs4 server:/home rw
 31 30 0:41 / /home/local\040disk rw - xfs /dev/sdb1 rw

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from unilab_metrics.config import AGGREGATOR_LOG_FILE, PYTHON_VARIABLE
+from unilab_metrics.storage.filesystem import RUNTIME_VARIABLE, SPOOL_VARIABLE
 from unilab_metrics.transport.rendezvous import bus_directory
 
 _LOG_FLAGS = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -84,13 +85,19 @@ def start_helper(arguments: Sequence[str], run_dir: Path, log_name: str) -> Help
 
 
 def helper_python(environ: Mapping[str, str]) -> str:
-    """The interpreter of the helpers."""
-    return environ.get(PYTHON_VARIABLE) or sys.executable
+    """The interpreter of the helpers: a command on the path, or a file."""
+    chosen = environ.get(PYTHON_VARIABLE)
+    if chosen and os.sep in chosen:
+        # A helper works in another directory.
+        return os.path.abspath(chosen)
+    return chosen or sys.executable
 
 
 def helper_environment(environ: Mapping[str, str]) -> dict[str, str]:
-    """The environment of an aggregator or a writer."""
-    return python_environment(environ) | _ENVIRONMENT
+    """The environment of an aggregator or a writer, which work in another directory."""
+    folders = {name: environ.get(name) for name in (SPOOL_VARIABLE, RUNTIME_VARIABLE)}
+    absolute = {name: os.path.abspath(value) for name, value in folders.items() if value}
+    return python_environment(environ) | _ENVIRONMENT | absolute
 
 
 def python_environment(environ: Mapping[str, str]) -> dict[str, str]:

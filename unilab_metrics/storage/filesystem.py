@@ -176,9 +176,9 @@ def runtime_directory() -> Path:
 
 
 def _runtime_candidates() -> Iterator[Path]:
-    chosen = os.environ.get(RUNTIME_VARIABLE)
-    if chosen:
-        yield Path(chosen)
+    chosen = _chosen(RUNTIME_VARIABLE)
+    if chosen is not None:
+        yield chosen
         return
     session = Path(os.environ.get("XDG_RUNTIME_DIR", ""))
     if session.is_absolute() and session.is_dir() and session.parent != Path("/run/user"):
@@ -213,10 +213,10 @@ def spool_root(
     directory on a local disk. Never a network file system.
     Raises :class:`SpoolError` when there is no such place.
     """
-    chosen = os.environ.get(SPOOL_VARIABLE)
-    if chosen:
+    chosen = _chosen(SPOOL_VARIABLE)
+    if chosen is not None:
         try:
-            return private_directory(Path(chosen))
+            return private_directory(chosen)
         except (OSError, StorageError) as error:
             raise SpoolError(chosen, f"{SPOOL_VARIABLE} is not usable: {error}") from error
     reasons: list[str] = []
@@ -241,9 +241,9 @@ def spool_candidates(shared_memory: Path = _SHARED_MEMORY) -> list[Path]:
 
     Processes of one run may lie in different ones; who adopts spools looks in all.
     """
-    chosen = os.environ.get(SPOOL_VARIABLE)
-    if chosen:
-        return [Path(chosen)]
+    chosen = _chosen(SPOOL_VARIABLE)
+    if chosen is not None:
+        return [chosen]
     parents = [shared_memory, _TEMPORARY[0], Path(tempfile.gettempdir()), _TEMPORARY[1]]
     return [_user_directory(parent) for parent in dict.fromkeys(parents) if parent.is_dir()]
 
@@ -266,6 +266,12 @@ def held_bytes(root: Path) -> int:
                     else:
                         total += entry.stat(follow_symlinks=False).st_size
     return total
+
+
+def _chosen(variable: str) -> Path | None:
+    """The user's own choice; absolute, because it is passed to helpers that work elsewhere."""
+    value = os.environ.get(variable)
+    return Path(os.path.abspath(value)) if value else None
 
 
 def _user_directory(parent: Path) -> Path:
