@@ -88,7 +88,7 @@ def state(picture: Picture) -> Segment:
     if picture.stage == "waiting":
         return Segment("◌ waiting for the first update", "accent")
     if picture.restarted_s is not None:
-        return Segment(f"● training, aggregator back {formatting.age(picture.restarted_s)}", "good")
+        return Segment(f"● training, aggregator back for {picture.restarted_s:.0f} s", "good")
     return Segment("● training", "good")
 
 
