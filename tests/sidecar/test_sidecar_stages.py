@@ -1,0 +1,154 @@
+"""What a screen knows of the run itself: stages, events, refusals, the aggregator's silence."""
+
+from __future__ import annotations
+
+import math
+
+from msgspec import structs
+from series_records import SAC, S, event, head, picture, update
+
+from unilab_metrics.subscribe.history import HistoryRecord
+from unilab_schema.control import Epoch, SourceStatus
+from unilab_schema.identity import SourceKey
+from unilab_schema.updates import AttemptOpened, RunEnded
+from unilab_sidecar.batch import Batch
+from unilab_sidecar.series import Series
+
+
+def test_stages_from_connecting_to_ended():
+    series = Series()
+    assert series.picture().stage == "connecting"
+    series.add(Batch((), head(1.0), connected=True))
+    assert series.picture().stage == "waiting"
+    series.add(Batch((event(1, "status", "filling", fill=0.25),), connected=True))
+    progress = series.picture().progress
+    assert progress is not None
+    assert (progress.fraction, progress.text) == (0.25, "filling")
+    series.add(Batch((update(2, {"x": 1.0}),), connected=True))
+    assert (series.picture().stage, series.picture().progress) == ("training", None)
+    series.add(Batch((HistoryRecord(3, RunEnded(1, "failed", 0), ()),), connected=True))
+    assert (series.picture().stage, series.picture().ended) == ("ended", "failed")
+
+
+def test_a_new_attempt_is_not_ended():
+    series = Series()
+    series.add(Batch((HistoryRecord(1, RunEnded(1, "failed", 0), ()),), head(1.0, ended="failed")))
+    series.add(Batch((HistoryRecord(2, AttemptOpened(2, 0, SAC), ()),)))
+    assert series.picture().ended is None
+
+
+def test_configuration_and_summary_events_are_no_notes():
+    shown = picture(event(1, "config", "{}"), event(2, "summary"), event(3, "warning", "look"))
+    assert [note.text for note in shown.notes] == ["look"]
+
+
+def test_an_event_of_all_ranks_is_one_note_with_its_ranks():
+    shown = picture(
+        event(1, "training_started", rank=1),
+        event(2, "training_started", rank=0),
+        event(3, "status", "again", rank=0),
+        event(4, "status", "again", rank=0),
+    )
+    assert [(note.text, note.ranks) for note in shown.notes] == [
+        ("training started", (0, 1)),
+        ("again", (0,)),
+        ("again", (0,)),
+    ]
+
+
+def test_refusals_are_named_once_and_push_nothing_out():
+    refusals = [
+        event(i, "warning", f"tag_{i % 80}: None is no number", reason="bad_value", rank=i % 2)
+        for i in range(1, 400)
+    ]
+    shown = picture(event(0, "checkpoint", "model_1.pt"), *refusals)
+    assert shown.notes[0].text == "model_1.pt"
+    assert len(shown.notes) <= 51
+    assert shown.refused[:2] == ("tag_1", "tag_2")
+    assert len(shown.refused) == len(set(shown.refused)) == 64
+    assert shown.refused_more >= 16
+
+
+def test_a_warning_that_refuses_nothing_is_an_event_like_others():
+    shown = picture(event(1, "warning", "rank 1: is late"))
+    assert (shown.refused, shown.notes[0].refused) == ((), False)
+
+
+# --- contact -----------------------------------------------------------------------------
+
+
+def statuses(state: str, age_s: float) -> tuple[SourceStatus, ...]:
+    return tuple(
+        SourceStatus(SourceKey(rank, "learner"), 1, "here", state, age_s, None, 1, 1, {"quota": 2})
+        for rank in (0, 1)
+    )
+
+
+def heard(mono_s: float, sources: tuple[SourceStatus, ...], counter: int = 1) -> Batch:
+    made = structs.replace(head(mono_s), sources=sources, epoch=Epoch(b"j" * 16, counter))
+    return Batch((), made, connected=True)
+
+
+def test_sources_that_a_new_aggregator_has_not_heard_are_awaited_and_not_silent():
+    series = Series()
+
+    def states() -> set[str]:
+        return {source.state for source in series.picture().sources}
+
+    series.add(heard(1.0, statuses("live", 0.1)))
+    assert series.picture().restarted_s is None
+    series.add(heard(2.0, statuses("live", 0.0), 2))
+    assert series.picture().restarted_s == 0.0
+    series.add(heard(8.0, statuses("silent", 6.1), 2))
+    assert states() == {"awaited"}
+    assert series.picture().restarted_s == 6.0
+    series.add(heard(9.0, statuses("live", 0.2), 2))
+    assert states() == {"live"}
+    # Heard, and silent again: that is its own.
+    series.add(heard(15.0, statuses("silent", 5.5), 2))
+    assert states() == {"silent"}
+
+
+def test_a_source_that_does_not_come_back_is_silent_at_last():
+    series = Series()
+    series.add(heard(1.0, statuses("live", 0.1)))
+    series.add(heard(2.0, statuses("live", 0.0), 2))
+    series.add(heard(18.0, statuses("silent", 16.0), 2))
+    assert {source.state for source in series.picture().sources} == {"silent"}
+    assert series.picture().restarted_s is None
+
+
+def test_what_was_dropped_is_unknown_where_nobody_says_it():
+    series = Series()
+    series.add(Batch((update(1, {"x": 1.0}), HistoryRecord(2, RunEnded(1, "completed", 0), ()))))
+    assert series.picture().dropped is None
+    series.add(Batch(dropped=1600))
+    assert series.picture().dropped == 1600
+    series.add(heard(1.0, statuses("live", 0.1)))
+    assert series.picture().dropped == 6
+
+
+def test_files_without_an_aggregator_are_no_contact():
+    series = Series()
+    assert series.picture().silent_s == 0
+    series.add(Batch((update(1, {"x": 1.0}),)))
+    assert math.isinf(series.picture().silent_s)
+
+
+def test_half_of_a_history_is_never_shown():
+    series = Series()
+    series.add(Batch((HistoryRecord(1, AttemptOpened(1, 0, SAC), ()), update(2, {"x": 1.0})),
+                     behind=True))  # fmt: skip
+    loading = series.picture()
+    assert (loading.stage, loading.iteration, loading.run) == ("loading", None, SAC)
+    series.add(Batch((update(3, {"x": 1.0}),)))
+    assert series.picture().iteration == 3
+
+
+def test_events_of_an_ended_run_are_told_from_its_end():
+    series = Series()
+    series.add(Batch((event(1, "checkpoint", "a.pt", at_s=10.0), update(2, {"x": 1.0}))))
+    assert series.picture().note_reference == "last entry"
+    series.add(Batch((HistoryRecord(3, RunEnded(1, "completed", 25 * S), ()),)))
+    shown = series.picture()
+    assert (shown.note_reference, shown.notes[0].age_s) == ("end", 15.0)
