@@ -26,6 +26,9 @@ RUN_SUMMARY_FILE = "run_summary.json"
 CONSOLE_FILE = "console.log"
 AGGREGATOR_LOG_FILE = "aggregator.log"
 
+BACKENDS = ("tensorboard",)
+"""What a run can be written into."""
+
 OFF_POLICY = ("sac", "fast_sac", "flash_sac", "appo")
 """Algorithms whose backends put values on the axis of environment steps."""
 

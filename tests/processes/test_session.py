@@ -13,7 +13,10 @@ from pathlib import Path
 import pytest
 from real_runs import DRAIN_S, helpers, only_run, run, start, until, whole
 
+import unilab_metrics as um
+from unilab_metrics.config import BACKENDS
 from unilab_metrics.run.summary import read_summary
+from unilab_metrics.write import process as write_process
 
 TOY = """
 import sys, time
@@ -155,6 +158,16 @@ def test_impossible_arguments_raise_in_strict_mode_only(strict: bool) -> None:
         _, errors = process.communicate(timeout=30)
     assert process.returncode == (1 if strict else 0)
     assert ("ValueError" in errors) is strict
+
+
+@pytest.mark.parametrize("backends", ["wandb", ("tensorboard", "wandb")])
+def test_a_backend_that_does_not_exist_is_refused_at_once(
+    backends: str | tuple[str, ...], tmp_path: Path
+) -> None:
+    with pytest.raises(ValueError, match="no backend 'wandb'; there are: tensorboard"):
+        um.init(log_root=tmp_path, backends=backends)
+    assert list(tmp_path.iterdir()) == []
+    assert write_process.BACKENDS == BACKENDS
 
 
 def test_modules_beside_the_training_are_not_the_helpers(tmp_path: Path) -> None:

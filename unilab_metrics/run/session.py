@@ -11,7 +11,7 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
-from unilab_metrics.config import OFF_POLICY, is_disabled
+from unilab_metrics.config import BACKENDS, OFF_POLICY, is_disabled
 from unilab_metrics.publish import losses
 from unilab_metrics.publish.losses import Losses
 from unilab_metrics.publish.no_spool import NoSpool
@@ -39,7 +39,7 @@ def init(
     step_axis: StepAxis | None = None,
     max_iterations: int | None = None,
     config: object = None,
-    backends: Sequence[str] = ("tensorboard",),
+    backends: Sequence[str] = BACKENDS,
     log_interval: int = 1,
     expected_learners: int | None = None,
 ) -> Publisher:
@@ -63,7 +63,8 @@ def init(
     Sets ``UNILAB_METRICS_*`` in ``os.environ`` for child processes, which call
     :func:`connect`. With ``UNILAB_METRICS_DISABLED=1`` nothing is done.
 
-    Raises ``ValueError`` in strict mode for arguments that make no sense, and nothing else.
+    Raises ``ValueError`` for a backend that does not exist and, in strict mode, for arguments
+    that make no sense; nothing else.
     """
     run = RunInfo(
         algorithm=algorithm,
@@ -76,6 +77,10 @@ def init(
     key = SourceKey(rank or 0, role, instance)
     if is_disabled(os.environ):
         return disabled_publisher(key, run)
+    names = (backends,) if isinstance(backends, str) else tuple(backends)
+    for name in names:
+        if name not in BACKENDS:
+            raise ValueError(f"no backend {name!r}; there are: {', '.join(BACKENDS)}")
     wish = RankWish(
         role=role,
         instance=instance,
@@ -85,7 +90,7 @@ def init(
         log_root=Path(log_root),
         run=run,
         config=config,
-        backends=tuple(backends),
+        backends=names,
         log_interval=log_interval,
         expected_learners=expected_learners,
     )
