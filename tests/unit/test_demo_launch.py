@@ -8,7 +8,7 @@ import pytest
 from unilab_metrics.demo import launch
 from unilab_metrics.demo.launch import TorchMissingError, rank_environment, run_demo
 from unilab_metrics.demo.options import OptionError
-from unilab_metrics.errors import ExitCode
+from unilab_metrics.errors import ExitCode, StorageError
 
 
 def test_ranks_agree_on_their_world_and_their_run() -> None:
@@ -60,3 +60,19 @@ def test_a_chosen_run_directory_is_used_as_it_is(tmp_path: Path) -> None:
 
     assert launch._run_directory(options) == chosen
     assert chosen.is_dir()
+
+
+@pytest.mark.parametrize("option", ["log_root", "log_dir"])
+def test_a_place_that_cannot_hold_a_run_is_said_in_one_line(option: str, tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(StorageError, match="no run directory can be made: Not a dir") as caught:
+        run_demo(1, None, True, [f"training.{option}={tmp_path / 'file' / 'x'}"])
+
+    assert caught.value.exit_code == ExitCode.UNEXPECTED
+    assert "\n" not in str(caught.value)
+
+
+def test_a_run_directory_that_holds_a_directory_for_the_console_is_said(tmp_path: Path) -> None:
+    (tmp_path / "console.log").mkdir()
+    with pytest.raises(StorageError, match=r"console\.log: cannot be written"):
+        run_demo(1, None, True, [f"training.log_dir={tmp_path}"])

@@ -13,6 +13,7 @@ Examples
 \b
 Exit codes
   0    the training is complete
+  1    no run directory can be made
   2    an option or override that cannot be used
   130  stopped by Ctrl+C
   else that of the rank that failed

@@ -16,7 +16,7 @@ from unilab_metrics.config import RUN_VARIABLE
 from unilab_metrics.demo.metrics import ALGORITHM, SIM_BACKEND, TASK
 from unilab_metrics.demo.options import DemoOptions, OptionError, parse_options
 from unilab_metrics.demo.stop import LIFELINE_VARIABLE
-from unilab_metrics.errors import ExitCode, UnilabMetricsError
+from unilab_metrics.errors import ExitCode, StorageError, UnilabMetricsError
 from unilab_metrics.run.directory import create_run_directory
 from unilab_metrics.run.launcher import run_owning_terminal
 from unilab_metrics.run.processes import python_environment
@@ -117,13 +117,15 @@ class _Lifeline:
 
 def _run_directory(options: DemoOptions) -> Path:
     chosen = options.training.log_dir
-    if chosen is None:
-        root = Path(options.training.log_root)
-        started = datetime.now().astimezone()
-        return create_run_directory(root, ALGORITHM, TASK, SIM_BACKEND, started)
-    path = Path(chosen).absolute()
-    path.mkdir(parents=True, exist_ok=True)
-    return path
+    root = Path(options.training.log_root if chosen is None else chosen).absolute()
+    try:
+        if chosen is None:
+            started = datetime.now().astimezone()
+            return create_run_directory(root, ALGORITHM, TASK, SIM_BACKEND, started)
+        root.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise StorageError(root, f"no run directory can be made: {error.strerror}") from error
+    return root
 
 
 def _rank_arguments(iterations: int | None, overrides: Sequence[str]) -> list[str]:

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from unilab_metrics.config import CONSOLE_FILE
+from unilab_metrics.errors import StorageError
 
 _TAIL_BYTES = 32 * 1024
 _ESCAPES = re.compile(r"\x1b(\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(\x07|\x1b\\)|[@-Z\\-_])")
@@ -20,9 +21,13 @@ _UNPRINTABLE = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 
 def open_console(run_dir: Path) -> BinaryIO:
     """The run's ``console.log``, for appending by any number of processes (their standard
-    output and error). Raises ``OSError``."""
+    output and error). Raises ``StorageError``."""
     flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
-    return os.fdopen(os.open(run_dir / CONSOLE_FILE, flags, 0o666), "ab", buffering=0)
+    path = run_dir / CONSOLE_FILE
+    try:
+        return os.fdopen(os.open(path, flags, 0o666), "ab", buffering=0)
+    except OSError as error:
+        raise StorageError(path, f"cannot be written: {error.strerror}") from error
 
 
 def last_lines(run_dir: Path, count: int) -> list[str]:
