@@ -9,7 +9,7 @@ import time
 import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 import numpy as np
@@ -180,6 +180,15 @@ def test_strict_mode_refuses_tags_at_the_call(make: Make, tag: str) -> None:
         publisher.log({"Loss/actor": 1.0, tag: 1.0}, iteration=0)
     publisher.log({"Loss/actor": 1.0}, iteration=0)
     assert len(values_of(publisher)) == 1
+
+
+def test_a_tag_that_is_no_string_is_named_as_it_is(make: Make) -> None:
+    publisher, no_tag = make(), cast("Any", 3)
+    publisher.log({no_tag: 1.0, "Loss/a": 1.0}, iteration=1)
+    publisher.point(cast("Any", (1, 2)), 1.0, 1)
+    assert warnings_of(publisher) == ["tag 3: must be a string", "tag (1, 2): must be a string"]
+    with pytest.raises(ValueError, match=r"^tag 3: must be a string$"):
+        make(strict=True).log({no_tag: 1.0}, iteration=1)
 
 
 def test_strict_mode_takes_what_was_defined(make: Make) -> None:

@@ -13,7 +13,7 @@ from unilab_metrics.publish.losses import Losses
 from unilab_metrics.publish.scalars import to_float, to_step
 from unilab_metrics.publish.spool import Spool
 from unilab_metrics.publish.strict import ArgumentError
-from unilab_metrics.publish.tags import TagRules, clean_text, usable
+from unilab_metrics.publish.tags import NO_STRING, TagRules, clean_text, usable
 from unilab_schema.codec import RecordKind, encode_payload
 from unilab_schema.frames import (
     BlobFrame,
@@ -196,8 +196,11 @@ class Emitter:
 
     def _axis_tag(self, tag: object) -> str | None:
         """A tag that is not reduced: any name will do."""
-        clean = clean_text(tag) if isinstance(tag, str) else ""
-        reason = usable(clean) if isinstance(tag, str) else f"a tag of type {type(tag).__name__}"
+        if not isinstance(tag, str):
+            self._refuse(losses.BAD_TAG, f"tag {repr(tag)[:100]}", NO_STRING)
+            return None
+        clean = clean_text(tag)
+        reason = usable(clean)
         if reason:
             self._refuse(losses.BAD_TAG, repr(tag)[:100], reason)
             return None

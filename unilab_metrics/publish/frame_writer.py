@@ -59,7 +59,7 @@ class FrameWriter:
             verdict = self._rules.judge(raw)
             if verdict.reason:
                 if self._strict:
-                    raise TagError(verdict.reason)
+                    raise TagError(verdict.text)
                 self._refuse(losses.BAD_TAG, verdict.tag, verdict.reason)
                 continue
             if verdict.changed:

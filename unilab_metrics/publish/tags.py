@@ -7,6 +7,7 @@ from typing import NamedTuple
 from unilab_schema.codec import MAX_TAG_BYTES
 from unilab_schema.metrics import MetricSpec, MetricTable
 
+NO_STRING = "must be a string"
 _REMEMBERED = 8192
 
 
@@ -16,6 +17,11 @@ class Verdict(NamedTuple):
     tag: str
     reason: str
     changed: bool
+
+    @property
+    def text(self) -> str:
+        """The reason where it stands alone; only what is no string is not named in it."""
+        return f"{self.tag}: {self.reason}" if self.reason == NO_STRING else self.reason
 
 
 class TagRules:
@@ -29,7 +35,7 @@ class TagRules:
     def judge(self, tag: object) -> Verdict:
         """The verdict on a tag of ``log()``."""
         if not isinstance(tag, str):
-            return Verdict(repr(tag)[:100], f"a tag of type {type(tag).__name__}", changed=False)
+            return Verdict(f"tag {repr(tag)[:100]}", NO_STRING, changed=False)
         verdict = self._verdicts.get(tag)
         if verdict is None:
             verdict = self._decide(tag)
