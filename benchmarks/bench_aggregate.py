@@ -114,6 +114,7 @@ def over_sockets(ranks: int, iterations: int, directory: Path) -> tuple[float, f
     """Scalars per second of a real aggregator, and its CPU microseconds per frame."""
     run_dir = directory / "run"
     run_dir.mkdir()
+    rendezvous.bus_directory(run_dir).mkdir(mode=0o700)
     helper = subprocess.Popen(
         [sys.executable, "-m", "unilab_metrics", "aggregate", os.fspath(run_dir)],
         stdout=subprocess.DEVNULL,

@@ -14,11 +14,12 @@ from click.testing import CliRunner
 from unilab_metrics import __version__
 from unilab_metrics.cli import watch
 from unilab_metrics.cli.root import commands
-from unilab_metrics.errors import ExitCode
+from unilab_metrics.errors import ExitCode, LeaseHeldError
 from unilab_metrics.storage.filesystem import private_directory
 from unilab_metrics.storage.lease import Lease
 from unilab_metrics.transport import registry
 from unilab_metrics.transport.rendezvous import AGGREGATOR_LEASE, CONNECTION_FILE, bus_directory
+from unilab_metrics.write import process
 
 COMMANDS = ("demo", "attach", "ls", "verify", "aggregate", "write")
 
@@ -69,8 +70,38 @@ def test_wrong_usage_ends_with_2(arguments: tuple[str, ...]) -> None:
 def test_a_directory_that_is_not_there_ends_with_3_and_one_line(command: str) -> None:
     code, output = invoke(command, "no/such/run")
     assert code == ExitCode.RUN_NOT_FOUND, output
-    assert output.count("\n") == 1
-    assert "no/such/run" in output
+    assert output == "unilab-metrics: no/such/run: no such directory\n"
+
+
+@pytest.mark.parametrize("command", ["verify", "attach", "aggregate", "write"])
+def test_a_directory_that_holds_no_run_ends_with_3_and_stays_as_it_is(
+    command: str, tmp_path: Path
+) -> None:
+    code, output = invoke(command, str(tmp_path))
+    assert (code, output) == (
+        ExitCode.RUN_NOT_FOUND,
+        f"unilab-metrics: {tmp_path}: holds no run\n",
+    )
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_second_writer_says_that_there_is_nothing_to_do(
+    run_dir: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def held(*_: object, **__: object) -> int:
+        raise LeaseHeldError(run_dir, 17)
+
+    private_directory(bus_directory(run_dir))
+    monkeypatch.setattr(process, "write_run", held)
+    code, output = invoke("write", str(run_dir))
+    assert code == ExitCode.REFUSED
+    assert output == "unilab-metrics: a writer is already at work (pid 17); nothing to do\n"
+
+
+def test_an_unknown_option_ends_its_sentence_before_the_known_ones() -> None:
+    assert "zzz: unknown option. Known: training" in invoke("demo", "zzz=7")[1]
+    output = invoke("demo", "algo.sed=7")[1]
+    assert "algo.sed: unknown option, did you mean algo.seed? Known: training" in output
 
 
 def test_attach_without_a_live_run_ends_with_4() -> None:

@@ -19,6 +19,8 @@ from unilab_metrics.errors import ExitCode, RunNotFoundError, VerificationError
 from unilab_metrics.run.event_points import held_position, marked_points
 from unilab_metrics.run.verify import verify_run
 from unilab_metrics.storage.filesystem import private_directory
+from unilab_metrics.storage.segments import list_segments
+from unilab_metrics.subscribe.history import HISTORY_PREFIX
 from unilab_metrics.transport.rendezvous import bus_directory
 from unilab_metrics.write.backends.event_files import own_files, read_records
 from unilab_metrics.write.backends.event_records import frame
@@ -115,14 +117,20 @@ def test_a_backend_that_lacks_the_end_is_found(run: ToyRun) -> None:
     write(run)
     run.updates(2)
     run.end()
-    with pytest.raises(VerificationError, match="lacks the last 3 entries"):
+    with pytest.raises(
+        VerificationError,
+        match=r"lacks the last 3 entries; complete it with `unilab-metrics write /",
+    ):
         verify_run(run.run_dir)
 
 
 def test_a_backend_without_any_file_is_found(run: ToyRun) -> None:
     run.updates(1)
     run.end()
-    with pytest.raises(VerificationError, match="lacks the last 3 entries"):
+    with pytest.raises(
+        VerificationError,
+        match=r"lacks the last 3 entries; complete it with `unilab-metrics write /",
+    ):
         verify_run(run.run_dir)
 
 
@@ -162,6 +170,28 @@ def test_a_gap_in_the_history_is_found(run: ToyRun) -> None:
     run.end()
     with pytest.raises(VerificationError, match=r"lacks 1 entries|has entry 4 and then 6"):
         verify_run(run.run_dir)
+
+
+def test_a_damaged_history_is_told_from_one_with_a_hole(run: ToyRun) -> None:
+    run.updates(9)
+    run.end()
+    write(run)
+    (path,) = list_segments(bus_directory(run.run_dir), HISTORY_PREFIX)
+    data = bytearray(path.read_bytes())
+    data[len(data) // 2] ^= 0xFF
+    path.write_bytes(data)
+    done = CliRunner().invoke(commands, ["verify", str(run.run_dir)])
+    assert done.exit_code == ExitCode.DAMAGED
+    assert done.output.endswith("the history is damaged in 1 place\n")
+
+
+def test_a_live_run_has_not_ended_yet(run: ToyRun) -> None:
+    run.updates(3)
+    write(run)
+    done = CliRunner().invoke(commands, ["verify", str(run.run_dir)])
+    assert done.exit_code == ExitCode.OK
+    assert "gap-free, not ended yet" in done.output
+    assert "losses       the run has not ended yet" in done.output
 
 
 def test_a_falling_counter_never_becomes_a_falling_step(run: ToyRun) -> None:

@@ -10,7 +10,8 @@ from pathlib import Path
 
 import click
 
-from unilab_metrics.errors import RunNotFoundError
+from unilab_metrics.cli.directories import existing_run
+from unilab_metrics.errors import LeaseHeldError
 from unilab_metrics.outcome import COMPLETED
 
 _RUN_DIR = click.Path(file_okay=False, path_type=Path)
@@ -24,7 +25,7 @@ Examples
 Exit codes
   0  every source has ended and every backend has the last update
   1  ended by SIGTERM while sources live; their frames wait
-  3  no such directory
+  3  no run in RUN_DIR
   5  the run has a live aggregator
   6  a journal that cannot be continued
 """
@@ -41,6 +42,14 @@ Exit codes
 """
 
 
+class WriterAtWorkError(LeaseHeldError):
+    """Another process does already what ``write`` was asked for."""
+
+    def __str__(self) -> str:
+        owner = f" (pid {self.pid})" if self.pid else ""
+        return f"a writer is already at work{owner}; nothing to do"
+
+
 @click.command(epilog=_AGGREGATE_EPILOG)
 @click.argument("run_dir", type=_RUN_DIR)
 @click.option(
@@ -51,7 +60,12 @@ Exit codes
     help="Directory in which the run's processes have their spools; may be repeated.",
 )
 @click.option("--backend", "backends", multiple=True, help="What to write into; may be repeated.")
-@click.option("--log-interval", type=click.IntRange(1), help="Backends get every N-th iteration.")
+@click.option(
+    "--log-interval",
+    type=click.IntRange(1),
+    metavar="N",
+    help="Backends get every N-th iteration, and the last; as the run was started by default.",
+)
 def aggregate(
     run_dir: Path, spools: tuple[Path, ...], backends: tuple[str, ...], log_interval: int | None
 ) -> int:
@@ -71,9 +85,7 @@ def aggregate(
     from unilab_metrics.storage.lease import is_free
     from unilab_metrics.transport.rendezvous import bus_directory
 
-    if not run_dir.is_dir():
-        raise RunNotFoundError(run_dir, "no such directory")
-    run_dir = run_dir.absolute()
+    run_dir = existing_run(run_dir).absolute()
     settings = read_settings(run_dir)
 
     def writer(name: str) -> BackendProcess:
@@ -100,7 +112,10 @@ def aggregate(
 @click.argument("run_dir", type=_RUN_DIR)
 @click.option("--backend", default="tensorboard", show_default=True, help="What to write into.")
 @click.option(
-    "--log-interval", type=click.IntRange(1), help="Write every N-th iteration, and the last."
+    "--log-interval",
+    type=click.IntRange(1),
+    metavar="N",
+    help="Write every N-th iteration, and the last; as the run was started by default.",
 )
 def write(run_dir: Path, backend: str, log_interval: int | None) -> int:
     """Be the writer of one backend of the run in RUN_DIR.
@@ -113,5 +128,9 @@ def write(run_dir: Path, backend: str, log_interval: int | None) -> int:
 
     if backend not in BACKENDS:
         raise click.BadParameter(f"no backend {backend!r}; there are: {', '.join(BACKENDS)}")
+    run_dir = existing_run(run_dir).absolute()
     interval = log_interval or read_settings(run_dir).log_interval
-    return write_run(run_dir.absolute(), backend, log_interval=interval)
+    try:
+        return write_run(run_dir, backend, log_interval=interval)
+    except LeaseHeldError as error:
+        raise WriterAtWorkError(error.path, error.pid) from None

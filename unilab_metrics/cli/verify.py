@@ -6,6 +6,8 @@ from pathlib import Path
 
 import click
 
+from unilab_metrics.cli.directories import existing_run
+
 _EPILOG = """\b
 Examples
   unilab-metrics verify logs/sac/cart_reach/2026-03-09_18-30-00_numpy
@@ -14,7 +16,7 @@ Examples
 Exit codes
   0  the backend equals the history
   3  no run in RUN_DIR
-  6  files of a version that this program does not know
+  6  a damaged history, or one of a version that this program does not know
   7  something is missing, doubled or changed; the first difference is named
 """
 
@@ -24,7 +26,8 @@ Exit codes
 @click.option(
     "--log-interval",
     type=click.IntRange(1),
-    help="How backends were thinned; by default what the run was started with.",
+    metavar="N",
+    help="The backends hold every N-th iteration; as the run was started by default.",
 )
 def verify(run_dir: Path, log_interval: int | None) -> None:
     """Compare the history of RUN_DIR with its TensorBoard files, point by point.
@@ -35,6 +38,7 @@ def verify(run_dir: Path, log_interval: int | None) -> None:
     from unilab_metrics.run.bus_settings import read_settings
     from unilab_metrics.run.verify import report, verify_run
 
+    run_dir = existing_run(run_dir)
     interval = log_interval or read_settings(run_dir).log_interval
     for line in report(verify_run(run_dir, log_interval=interval)):
         click.echo(line)

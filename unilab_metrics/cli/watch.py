@@ -9,7 +9,8 @@ from pathlib import Path
 
 import click
 
-from unilab_metrics.errors import NoLiveRunError, RunNotFoundError
+from unilab_metrics.cli.directories import existing_run
+from unilab_metrics.errors import NoLiveRunError
 from unilab_metrics.transport.rendezvous import CONNECTION_FILE, bus_directory
 
 _RUN_DIR = click.Path(file_okay=False, path_type=Path)
@@ -52,7 +53,7 @@ def attach(run_dir: Path | None, *, plain: bool) -> None:
     from unilab_metrics.run.processes import python_environment
     from unilab_metrics.run.view import sidecar_command
 
-    found = _newest_live_run() if run_dir is None else _existing_run(run_dir)
+    found = _newest_live_run() if run_dir is None else existing_run(run_dir)
     command = sidecar_command(found.absolute(), *(["--plain"] if plain else []))
     # Replaced, not imported: the command line stays free of the terminal library, and the
     # sidecar is the very process that the shell and the terminal know.
@@ -115,12 +116,6 @@ def _newest_live_run() -> Path:
 
 def _listens(run_dir: Path) -> bool:
     return (bus_directory(run_dir) / CONNECTION_FILE).exists()
-
-
-def _existing_run(run_dir: Path) -> Path:
-    if not bus_directory(run_dir).is_dir():
-        raise RunNotFoundError(run_dir, "holds no run")
-    return run_dir
 
 
 def _recent(log_root: Path) -> list[Path]:

@@ -164,4 +164,4 @@ def _check_together(options: DemoOptions) -> None:
 def _suggestion(key: str) -> str:
     close = difflib.get_close_matches(key, KNOWN_KEYS, n=1)
     hint = f", did you mean {close[0]}?" if close else ""
-    return f"{hint} Known: {', '.join(KNOWN_KEYS)}"
+    return f"{hint or '.'} Known: {', '.join(KNOWN_KEYS)}"

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple, cast
 
 import numpy as np
 
-from unilab_metrics.errors import RunNotFoundError, VerificationError
+from unilab_metrics.errors import ExitCode, RunNotFoundError, StorageError, VerificationError
 from unilab_metrics.run.event_points import Point, held_position, marked_points
 from unilab_metrics.run.summary import read_summary
 from unilab_metrics.subscribe.history import HistoryReader, HistoryRecord
@@ -48,11 +48,22 @@ class Verified(NamedTuple):
     dropped_calls: dict[str, int] | None
 
 
+class DamagedHistoryError(StorageError):
+    """Bytes of the history that cannot be read. Facts: ``path``, ``places``."""
+
+    exit_code = ExitCode.DAMAGED
+
+    def __init__(self, bus_dir: Path, places: int) -> None:
+        where = "1 place" if places == 1 else f"{places} places"
+        super().__init__(bus_dir, f"the history is damaged in {where}")
+        self.places = places
+
+
 def verify_run(run_dir: Path, *, log_interval: int = 1) -> Verified:
     """Compare a run's history with its event files. ``log_interval``: as the run had it.
 
-    Raises ``VerificationError`` at the first difference, ``RunNotFoundError``,
-    ``UnknownVersionError`` and ``OSError``.
+    Raises ``VerificationError`` at the first difference, ``DamagedHistoryError``,
+    ``RunNotFoundError``, ``UnknownVersionError`` and ``OSError``.
     """
     bus_dir = bus_directory(run_dir)
     if not bus_dir.is_dir():
@@ -64,7 +75,8 @@ def verify_run(run_dir: Path, *, log_interval: int = 1) -> Verified:
     counts = _compare(history.points(), found)
     if history.ended is not None and history.behind:
         raise VerificationError(
-            f"tensorboard lacks the last {history.behind} entries of the history"
+            f"tensorboard lacks the last {history.behind} entries; complete it with "
+            f"`unilab-metrics write {run_dir}`"
         )
     if history.ended is not None and held.unmarked:
         raise VerificationError(f"tensorboard holds {held.unmarked} points beyond its last mark")
@@ -81,11 +93,13 @@ def report(verified: Verified) -> list[str]:
     behind = f", {verified.behind} entries behind" if verified.behind else ""
     lines = [
         f"history      {history.entries:,} entries, {history.updates:,} iterations, gap-free, "
-        + (history.ended or "not ended"),
+        + (history.ended or "not ended yet"),
         f"tensorboard  {len(counts)} tags, {sum(counts):,} points{spread}, equal to the history"
         + behind,
     ]
-    if verified.lost_frames is None:
+    if history.ended is None:
+        lines.append("losses       the run has not ended yet")
+    elif verified.lost_frames is None:
         lines.append("losses       unknown: the run left no summary")
     else:
         dropped = dropped_text(verified.dropped_calls or {})
@@ -118,13 +132,17 @@ class _History:
     def points(self) -> Iterator[Point]:
         with HistoryReader(self._bus_dir) as reader:
             while records := reader.poll(1000):
+                # Before a hole is taken for a mistake of whoever wrote it.
+                self._check_damage(reader)
                 for record in records:
                     yield from self._take(record)
-            if reader.damaged or reader.lost_entries:
-                raise VerificationError(
-                    f"the history is damaged in {reader.damaged} places and lacks "
-                    f"{reader.lost_entries} entries"
-                )
+            self._check_damage(reader)
+            if reader.lost_entries:
+                raise VerificationError(f"the history lacks {reader.lost_entries} entries")
+
+    def _check_damage(self, reader: HistoryReader) -> None:
+        if reader.damaged:
+            raise DamagedHistoryError(self._bus_dir, reader.damaged)
 
     def _take(self, record: HistoryRecord) -> list[Point]:
         self.entries += 1
