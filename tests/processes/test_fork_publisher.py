@@ -281,7 +281,9 @@ def test_an_exception_ends_the_script_and_its_frames_stay(tmp_path: Path) -> Non
     assert "training failed" in process.stdout.read()
     process.stdout.close()
     assert process.returncode == 1
-    assert len(payloads(only_spool(tmp_path))) == 3
+    _layout, _frame, status, _summary, end = [p for *_, p in payloads(only_spool(tmp_path))]
+    assert status.text == "learner of rank 0 failed: RuntimeError: training failed"
+    assert end.status == "failed"
 
 
 @pytest.mark.parametrize("how", ["os._exit(3)", "os.kill(os.getpid(), 9)", "os.abort()"])

@@ -10,6 +10,7 @@ import pytest
 from real_runs import helpers, only_run, run, start, values_of, whole
 
 from unilab_metrics.run.summary import read_summary
+from unilab_metrics.storage.filesystem import held_bytes, spool_root
 
 RANK = """
 import sys
@@ -110,6 +111,25 @@ def test_a_child_that_starts_before_init_finds_the_run_of_its_parent(tmp_path: P
     logs = tmp_path / "logs"
     subprocess.run([sys.executable, str(script), str(logs), "spawn"], check=True, timeout=60)
     assert whole(only_run(logs)).points_per_tag["reward/alive"] > 0
+
+
+@pytest.mark.parametrize("end", ["", "publisher.close(timeout_s=0.2)"])
+def test_a_process_without_a_run_says_what_is_missing_and_leaves_nothing(end: str) -> None:
+    code = (
+        f"import unilab_metrics as um; publisher = um.connect(); publisher.log({{'a': 1.0}})\n{end}"
+    )
+    with start(code) as process:
+        _, errors = process.communicate(timeout=30)
+    assert process.returncode == 0
+    assert errors.count("RuntimeWarning") == 1
+    assert "connect() found no run. UNILAB_METRICS_RUN is not set" in errors
+    assert list(spool_root().iterdir()) == []
+
+
+def test_a_run_that_is_known_keeps_the_spool_until_its_aggregator_comes(tmp_path: Path) -> None:
+    code = "import sys, unilab_metrics as um; um.connect(run_dir=sys.argv[1]).log({'a': 1.0})"
+    assert run(code, str(tmp_path)) == ""
+    assert held_bytes(spool_root()) > 0
 
 
 def test_one_process_may_train_twice(tmp_path: Path) -> None:

@@ -212,6 +212,13 @@ class Emitter:
             self._refuse(losses.BAD_STEP, str(what), f"{value!r} is no integral step")
         return step
 
+    def _counter(self, value: Any, what: str) -> int | None:
+        step = to_step(value)
+        if step is None or step < 0:
+            self._refuse(losses.BAD_STEP, what, f"{value!r} is no number of steps")
+            return None
+        return step
+
     def _refuse(self, reason: str, what: str, text: str) -> None:
         """Count it, if ``reason`` is given, and say so once per thing, as an event and never
         on the terminal."""

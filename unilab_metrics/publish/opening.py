@@ -14,6 +14,7 @@ from unilab_metrics.publish import losses
 from unilab_metrics.publish.losses import Losses
 from unilab_metrics.publish.no_spool import NoSpool
 from unilab_metrics.publish.publisher import Publisher
+from unilab_metrics.publish.runless import LacksRun, has_run
 from unilab_metrics.publish.shipper import FindBus, Shipper
 from unilab_metrics.publish.spool import Spool
 from unilab_metrics.storage.filesystem import boot_id, private_directory
@@ -32,12 +33,14 @@ def open_publisher(
     expected_learners: int = 1,
     strict: bool | None = None,
     version: str = "",
+    lacks_run: LacksRun = has_run,
 ) -> Publisher:
     """A publisher of this process, publishing at once; returns within milliseconds.
 
     ``launch_directory``: the private directory that the spools of the launch share; made if
     missing. ``find_bus`` and ``supervise`` are called by the shipper's thread, see
-    :class:`Shipper`. ``strict``: ``run.strict`` by default. Never raises for a disk that does
+    :class:`Shipper`. ``strict``: ``run.strict`` by default. ``lacks_run``: whether the spool may
+    be removed at the end, because no run will come for it. Never raises for a disk that does
     not work: the publisher then counts what it is given, and warns once.
     """
     identity = new_identity(key, run, launch_directory, expected_learners, version)
@@ -60,7 +63,12 @@ def open_publisher(
         wait_for_backends=wait_for_backends,
     )
     publisher = Publisher(
-        identity, spool=spool, shipper=shipper, strict=strict, algorithm=run.algorithm
+        identity,
+        spool=spool,
+        shipper=shipper,
+        strict=strict,
+        algorithm=run.algorithm,
+        lacks_run=lacks_run,
     )
     shipper.start()
     return publisher

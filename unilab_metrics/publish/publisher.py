@@ -21,7 +21,8 @@ from unilab_metrics.publish.gauges import INFERENCE_GAUGES, InferenceGauges
 from unilab_metrics.publish.guard import guarded
 from unilab_metrics.publish.iterations import IterationClock
 from unilab_metrics.publish.phases import Phase, PhaseClock
-from unilab_metrics.publish.scalars import MAX_STEP, to_float, to_step
+from unilab_metrics.publish.runless import NO_RUN_TIMEOUT_S, LacksRun, abandon, has_run
+from unilab_metrics.publish.scalars import MAX_STEP, to_float
 from unilab_metrics.publish.shipper import Shipper
 from unilab_metrics.publish.spool import Spool
 from unilab_metrics.publish.strict import ArgumentError, StrictModeError
@@ -50,6 +51,7 @@ class Publisher(Emitter):
         shipper: Shipper | None,
         strict: bool = False,
         algorithm: str = "",
+        lacks_run: LacksRun = has_run,
     ) -> None:
         super().__init__(spool, strict=strict)
         self.identity = identity
@@ -62,6 +64,7 @@ class Publisher(Emitter):
         self._iterations = IterationClock()
         self._phases = PhaseClock(identity.key.role, algorithm)
         self._gauges = InferenceGauges()
+        self._lacks_run = lacks_run
         self._delivered: bool | None = None
         call_at_exit(self._at_exit)
 
@@ -182,13 +185,6 @@ class Publisher(Emitter):
         if self._frames.write(values, tags, parts, None, steps):
             self._gauges.accepted()
 
-    def _counter(self, value: Any, what: str) -> int | None:
-        step = to_step(value)
-        if step is None or step < 0:
-            self._refuse(losses.BAD_STEP, what, f"{value!r} is no number of steps")
-            return None
-        return step
-
     @guarded
     def start_training(self, env_steps: Any = 0) -> None:
         """The end of warm-up: elapsed time and throughput count from here."""
@@ -267,7 +263,11 @@ class Publisher(Emitter):
         self._spool.append(
             RecordKind.END, lambda mono, unix: encode_payload(End(status, mono, unix, drops))
         )
+        if self._lacks_run():
+            timeout_s = min(timeout_s, NO_RUN_TIMEOUT_S)
         delivered = self._shipper is not None and self._shipper.finish(timeout_s)
+        if not delivered and (reason := self._lacks_run()):
+            abandon(self._spool, reason)
         self._spool.close(remove=delivered)
         return delivered
 

@@ -12,6 +12,7 @@ from typing import Any
 import msgspec
 
 from unilab_metrics import __version__
+from unilab_metrics.config import RUN_VARIABLE
 from unilab_metrics.publish.opening import open_publisher
 from unilab_metrics.publish.publisher import Publisher
 from unilab_metrics.run import inheritance
@@ -30,6 +31,10 @@ from unilab_metrics.storage.filesystem import spool_root
 from unilab_schema.identity import RunInfo, SourceKey
 
 _MAX_EVENT_BYTES = 128 * 1024
+_NO_RUN = (
+    f"connect() found no run. {RUN_VARIABLE} is not set and no run_dir was given; call init() in "
+    "the process that starts this one, before or soon after"
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -136,13 +141,20 @@ def open_child(wish: ChildWish) -> Publisher:
     place = resolve_place(environ, rank=wish.rank)
     run_dir = wish.run_dir or wish.inherited.run_dir
     launch = launch_of_child(environ, place, wish.inherited, run_dir)
+    find_bus = BusFinder(run_dir, launch)
+
+    def lacks_run() -> str:
+        find_bus()
+        return _NO_RUN if find_bus.run_dir is None else ""
+
     return open_publisher(
         SourceKey(place.rank, wish.role, wish.instance),
         msgspec.structs.replace(wish.run, world_size=place.world_size),
         launch_directory=spool_root() / launch,
-        find_bus=BusFinder(run_dir, launch),
+        find_bus=find_bus,
         expected_learners=place.world_size,
         version=__version__,
+        lacks_run=lacks_run,
     )
 
 

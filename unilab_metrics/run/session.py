@@ -116,8 +116,8 @@ def connect(
     apart. ``run_dir``: the run of a process that is no descendant of the training.
     ``algorithm``, ``strict``: those of the ``init()`` above by default.
 
-    In a forked child the parent's publisher is inactive; this one takes its place. Returns at
-    once. Raises ``ValueError`` in strict mode for arguments that make no sense, nothing else.
+    In a forked child the parent's publisher is inactive; this one takes its place. A process
+    that has found no run by its end warns, and nothing of it is kept. Returns at once. Raises ``ValueError`` in strict mode for arguments that make no sense, nothing else.
     """
     inherited = inheritance.read(os.environ, of_others=False)
     run = RunInfo(
