@@ -48,6 +48,10 @@ def init(
     Call it once per training process, before or after the process group is made, on every rank
     that publishes. It takes a few milliseconds and never waits for anybody.
 
+    As a context manager (``with um.init(...) as publisher:``) the run ends as ``failed`` after
+    an exception, Ctrl+C and ``sys.exit(n)``. Without it, and without ``close()``, the exit of
+    the process sees the first two only: after ``sys.exit(n)`` the run is ``completed``.
+
     ``rank``, ``world_size``: by default what the launcher's variables say (``RANK``, then
     SLURM's, MPI's, ...), rank 0 of 1 without any. ``run_dir``: where the run lies or is to lie;
     by default ``UNILAB_METRICS_RUN``, else rank 0 makes
