@@ -142,7 +142,7 @@ class _Launch:
         if self._run_ends_now():
             return
         if status:
-            self._say(f"the sidecar ended with {status}")
+            self._say(f"the sidecar {_ending(status)}")
         again = "again " if self._interrupted_view else ""
         self._say(f"training goes on; Ctrl+C {again}stops it")
         self._view = self._lines()
