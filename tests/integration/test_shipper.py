@@ -248,7 +248,7 @@ def test_an_aggregator_that_has_moved_is_found(
 def test_without_an_answer_for_long_the_socket_is_made_anew(
     make: Make, ends: Callable[..., ReceivingEnd], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("unilab_metrics.publish.shipper.SILENT_AFTER_NS", 1_200_000_000)
+    monkeypatch.setattr("unilab_metrics.publish.connection.SILENT_AFTER_NS", 1_200_000_000)
     end = ends()
     end.mute = True
     publisher = make(find_bus=end.find_bus)
@@ -345,7 +345,7 @@ def test_the_supervisor_is_called_about_once_a_second_and_its_failures_are_survi
     end = ends()
     calls: list[float] = []
 
-    def supervise() -> None:
+    def supervise(*, hurry: bool) -> str:
         calls.append(time.monotonic())
         raise OSError("no aggregator today")
 

@@ -107,12 +107,15 @@ def test_exit_takes_less_than_a_second_when_the_aggregator_cannot_start(tmp_path
     ) as process:
         assert process.stdout is not None
         unsent, dropped, at_ns = process.stdout.readline().rsplit(maxsplit=2)
-        process.communicate(timeout=30)
+        _, errors = process.communicate(timeout=30)
     assert process.returncode == 0
     assert time.monotonic_ns() - int(at_ns) < 1e9
     assert (int(unsent) >= 1000, dropped) == (True, "{}")
     # What could not be sent waits: an aggregator by hand finishes the run.
     run_dir = only_run(tmp_path)
+    assert "could not be started" in errors
+    assert f"`unilab-metrics aggregate {run_dir}`" in errors
+    assert errors.count("\n") == 1
     subprocess.run(
         [sys.executable, "-m", "unilab_metrics", "aggregate", str(run_dir)], check=True, timeout=30
     )

@@ -11,7 +11,7 @@ from typing import Protocol
 class BackendProcess(Protocol):
     """A writer that somebody starts, and starts again when it dies; called once a turn."""
 
-    def __call__(self) -> None:
+    def __call__(self) -> object:
         """Look after the process once; never blocks, never raises."""
         ...
 

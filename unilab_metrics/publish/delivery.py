@@ -30,6 +30,8 @@ class Delivery:
         """Whether the run has ended and every backend has its last update."""
         self.refused = ""
         """Why the aggregator will never take anything from us; empty while it does."""
+        self.answered_ns = 0
+        """When the aggregator last said something, 0 for never."""
         self._epoch: Epoch | None = None
         self._window = WINDOW_FRAMES
         self._doubtful_upto = 0
@@ -76,7 +78,7 @@ class Delivery:
         known = self._epoch
         if known is not None and cursor.epoch.journal == known.journal and cursor.epoch < known:
             return
-        self._heard_ns = now_ns
+        self._heard_ns = self.answered_ns = now_ns
         self.greeted = True
         self.run_closed = self.run_closed or cursor.closed
         self._window = max(cursor.window, 1)
@@ -97,7 +99,7 @@ class Delivery:
 
     def take_reject(self, reject: Reject, now_ns: int) -> None:
         """The aggregator's refusal: for ever, or until the next Hello."""
-        self._heard_ns = now_ns
+        self._heard_ns = self.answered_ns = now_ns
         self.greeted = False
         self.sent = self.acked
         if reject.final:

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from unilab_metrics.publish import losses
+from unilab_metrics.publish.scalars import to_float
+from unilab_metrics.publish.strict import ArgumentError
 
 INFERENCE_GAUGES = ("queue_depth", "action_backlog", "in_flight", "publication_lag")
 _WITH_MAXIMUM = frozenset({"action_backlog", "in_flight", "publication_lag"})
@@ -16,6 +21,24 @@ class InferenceGauges:
     def __init__(self) -> None:
         self._now: dict[str, float] = {}
         self._maxima: dict[str, float] = {}
+
+    def read(
+        self, raw: Mapping[str, Any], refuse: Callable[[str, str, str], None], *, strict: bool
+    ) -> None:
+        """New readings as a training has them; ``refuse`` gets reason, name and text of one
+        that is of no use. Raises :class:`ArgumentError` if ``strict`` for an unknown name."""
+        readings: dict[str, float] = {}
+        for name, value in raw.items():
+            if name not in INFERENCE_GAUGES:
+                if strict:
+                    raise ArgumentError(f"{name!r} is no inference gauge")
+                refuse(losses.BAD_CALL, str(name), "no inference gauge")
+                continue
+            try:
+                readings[name] = to_float(value)
+            except Exception as error:  # noqa: BLE001 - a value's own code may raise anything
+                refuse(losses.BAD_VALUE, name, str(error))
+        self.set(readings)
 
     def set(self, gauges: Mapping[str, float]) -> None:
         """New readings; names are those of ``INFERENCE_GAUGES``."""

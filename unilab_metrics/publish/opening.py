@@ -11,11 +11,12 @@ from time import monotonic_ns, time_ns
 
 from unilab_metrics.errors import StorageError
 from unilab_metrics.publish import losses
+from unilab_metrics.publish.connection import FindBus
 from unilab_metrics.publish.losses import Losses
 from unilab_metrics.publish.no_spool import NoSpool
 from unilab_metrics.publish.publisher import Publisher
 from unilab_metrics.publish.runless import LacksRun, has_run
-from unilab_metrics.publish.shipper import FindBus, Shipper
+from unilab_metrics.publish.shipper import Shipper, Supervise
 from unilab_metrics.publish.spool import Spool
 from unilab_metrics.storage.filesystem import boot_id, private_directory
 from unilab_metrics.storage.spool_reader import LEASE_NAME
@@ -28,8 +29,9 @@ def open_publisher(
     *,
     launch_directory: Path,
     find_bus: FindBus,
-    supervise: Callable[[], None] | None = None,
+    supervise: Supervise | None = None,
     wait_for_backends: bool = False,
+    find_run: Callable[[], Path | None] = lambda: None,
     expected_learners: int = 1,
     strict: bool | None = None,
     version: str = "",
@@ -39,9 +41,10 @@ def open_publisher(
 
     ``launch_directory``: the private directory that the spools of the launch share; made if
     missing. ``find_bus`` and ``supervise`` are called by the shipper's thread, see
-    :class:`Shipper`. ``strict``: ``run.strict`` by default. ``lacks_run``: whether the spool may
-    be removed at the end, because no run will come for it. Never raises for a disk that does
-    not work: the publisher then counts what it is given, and warns once.
+    :class:`Shipper`, which also says what ``find_run`` is. ``strict``: ``run.strict`` by
+    default. ``lacks_run``: whether the spool may be removed at the end, because no run will
+    come for it. Never raises for a disk that does not work: the publisher then counts what it
+    is given, and warns once.
     """
     identity = new_identity(key, run, launch_directory, expected_learners, version)
     strict = run.strict if strict is None else strict
@@ -61,6 +64,7 @@ def open_publisher(
         find_bus=find_bus,
         supervise=supervise,
         wait_for_backends=wait_for_backends,
+        find_run=find_run,
     )
     publisher = Publisher(
         identity,

@@ -12,17 +12,17 @@ from time import monotonic_ns
 from types import TracebackType
 from typing import Any, final
 
-from unilab_metrics.publish import losses
+from unilab_metrics.publish import losses, unsent
 from unilab_metrics.publish.emitter import Emitter
 from unilab_metrics.publish.episodes import EpisodeStatistics
 from unilab_metrics.publish.exiting import call_at_exit, describe, failure, forget_exit
 from unilab_metrics.publish.frame_writer import FrameWriter
-from unilab_metrics.publish.gauges import INFERENCE_GAUGES, InferenceGauges
+from unilab_metrics.publish.gauges import InferenceGauges
 from unilab_metrics.publish.guard import guarded
 from unilab_metrics.publish.iterations import IterationClock
 from unilab_metrics.publish.phases import Phase, PhaseClock
 from unilab_metrics.publish.runless import NO_RUN_TIMEOUT_S, LacksRun, abandon, has_run
-from unilab_metrics.publish.scalars import MAX_STEP, to_float
+from unilab_metrics.publish.scalars import MAX_STEP
 from unilab_metrics.publish.shipper import Shipper
 from unilab_metrics.publish.spool import Spool
 from unilab_metrics.publish.strict import ArgumentError, StrictModeError
@@ -66,6 +66,7 @@ class Publisher(Emitter):
         self._gauges = InferenceGauges()
         self._lacks_run = lacks_run
         self._delivered: bool | None = None
+        self._is_exiting = False
         call_at_exit(self._at_exit)
 
     @property
@@ -87,6 +88,11 @@ class Publisher(Emitter):
     def errors(self) -> list[str]:
         """The newest texts of what failed inside."""
         return list(self.losses.errors)
+
+    @property
+    def is_closing(self) -> bool:
+        """Whether ``close()`` has been called, by anybody."""
+        return self._delivered is not None
 
     @property
     def unsent(self) -> int:
@@ -223,18 +229,7 @@ class Publisher(Emitter):
         """A collector's ``queue_depth``, ``action_backlog``, ``in_flight`` and
         ``publication_lag``; with the last three's maxima since the last report they join the
         next one. Raises ``ValueError`` in strict mode for another name."""
-        readings: dict[str, float] = {}
-        for name, value in inference.items():
-            if name not in INFERENCE_GAUGES:
-                if self._strict:
-                    raise ArgumentError(f"{name!r} is no inference gauge")
-                self._refuse(losses.BAD_CALL, str(name), "no inference gauge")
-                continue
-            try:
-                readings[name] = to_float(value)
-            except Exception as error:  # noqa: BLE001 - a value's own code may raise anything
-                self._refuse(losses.BAD_VALUE, name, str(error))
-        self._gauges.set(readings)
+        self._gauges.read(inference, self._refuse, strict=self._strict)
 
     def _refuse_episodes(self, error: Exception) -> None:
         if self._strict:
@@ -246,7 +241,8 @@ class Publisher(Emitter):
 
         ``status``: as in ``run_summary.json``. True when everything is durable in the run's
         journal (on rank 0: and in every backend). Otherwise, after ``timeout_s``, what is left
-        stays in the spool for the aggregator or the next attempt. Idempotent.
+        stays in the spool for the aggregator or the next attempt, which one ``RuntimeWarning``
+        says (at the exit a line of the error output). Idempotent.
 
         The end of a ``with`` block or of the process does it too, and sees an exception, Ctrl+C
         and (only ``with``) ``sys.exit(n)`` as ``failed``. In a ``finally`` clause say it.
@@ -268,11 +264,14 @@ class Publisher(Emitter):
         delivered = self._shipper is not None and self._shipper.finish(timeout_s)
         if not delivered and (reason := self._lacks_run()):
             abandon(self._spool, reason)
+        elif not delivered:
+            unsent.say(self._shipper, is_exiting=self._is_exiting)
         self._spool.close(remove=delivered)
         return delivered
 
     def _at_exit(self) -> None:
         seen = self._shipper is not None and self._shipper.bus_seen
+        self._is_exiting = True
         self._leave(failure(), CLOSE_TIMEOUT_S if seen else EXIT_TIMEOUT_S, "")
 
     def _leave(self, error: BaseException | None, timeout_s: float, status: str) -> None:

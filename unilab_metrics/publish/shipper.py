@@ -8,17 +8,18 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from pathlib import Path
 from time import monotonic_ns, time_ns
+from typing import Protocol
 
 import zmq
 
-from unilab_metrics.publish import losses
-from unilab_metrics.publish.delivery import SILENT_AFTER_NS, Delivery
+from unilab_metrics.publish import losses, unsent
+from unilab_metrics.publish.connection import SEARCH_INTERVAL_NS, Connection, FindBus
+from unilab_metrics.publish.delivery import Delivery
 from unilab_metrics.publish.losses import Losses
 from unilab_metrics.publish.spool import Spool
 from unilab_metrics.publish.wakeup import Wakeup
-from unilab_metrics.transport import sockets
-from unilab_metrics.transport.rendezvous import ConnectionFile
 from unilab_schema.codec import (
     FrameDecodeError,
     RecordKind,
@@ -32,23 +33,35 @@ from unilab_schema.frames import Drops
 SHIP_INTERVAL_NS = 20_000_000
 PING_INTERVAL_NS = 100_000_000
 CLOSING_PING_INTERVAL_NS = 20_000_000
-SEARCH_INTERVAL_NS = 50_000_000
 MAX_BATCH_BYTES = 256 * 1024
+ABANDONED_AFTER_NS = 10_000_000_000
+"""Who closes waits this long for an aggregator that somebody else must start."""
 _SECOND_NS = 1_000_000_000
+_CLOSING_SECOND_NS = 200_000_000
 _PAUSE_S = (0.1, 1.0)
 _OF_THE_SPOOL = frozenset({losses.SPOOL_FULL, losses.SPOOL_QUOTA, losses.SPOOL_ERROR})
 """A spool that refuses records cannot keep how many; batches and the end record tell it."""
 
-FindBus = Callable[[], ConnectionFile | None]
-"""Where the aggregator is; cheap, called often, ``None`` while there is none."""
+
+class Supervise(Protocol):
+    """Keeps an aggregator alive."""
+
+    def __call__(self, *, hurry: bool) -> str:
+        """Called about once a second, must not wait. ``hurry``: it is needed to end now. What
+        is wrong with it, empty if nothing is."""
+        ...
+
+
+def _unknown() -> None:
+    """The run of a shipper that nobody has told it."""
 
 
 class Shipper:
     """Owns the socket; everything but :meth:`start`, :meth:`finish` and the properties runs in
     its own daemon thread.
 
-    ``supervise``: called about once a second, must not wait. ``wait_for_backends``: the end is
-    reached when every backend has the last update, not already when the journal has.
+    ``wait_for_backends``: the end is reached when every backend has the last update, not
+    already when the journal has. ``find_run``: the run directory as far as it is known.
     """
 
     def __init__(
@@ -57,27 +70,26 @@ class Shipper:
         counted: Losses,
         *,
         find_bus: FindBus,
-        supervise: Callable[[], None] | None = None,
+        supervise: Supervise | None = None,
         wait_for_backends: bool = False,
+        find_run: Callable[[], Path | None] = _unknown,
     ) -> None:
         self._spool = spool
         self._losses = counted
-        self._find_bus = find_bus
         self._supervise = supervise
         self._wait_for_backends = wait_for_backends
+        self._find_run = find_run
+        self._trouble = ""
         self._delivery = Delivery()
         self._wakeup = Wakeup()
-        self._context: zmq.Context[zmq.Socket[bytes]] | None = None
-        self._socket: zmq.Socket[bytes] | None = None
-        self._poller: zmq.Poller | None = None
-        self._endpoint = ""
+        self._connection = Connection(find_bus, self._delivery, self._wakeup)
         self._watermark_ns = 0
         self._last_batch_ns = 0
         self._last_records_ns = 0
         self._last_second_ns = 0
-        self._last_search_ns = 0
         self._told_drops: dict[str, int] = {}
         self._closing = False
+        self._closing_since_ns = 0
         self._stop = False
         self._thread = threading.Thread(
             target=self._run, name="unilab-metrics-shipper", daemon=True
@@ -91,7 +103,7 @@ class Shipper:
     @property
     def bus_seen(self) -> bool:
         """Whether an aggregator was ever found."""
-        return bool(self._endpoint)
+        return self._connection.was_found
 
     @property
     def unsent(self) -> int:
@@ -99,15 +111,22 @@ class Shipper:
         return max(self._spool.last - self._delivery.acked, 0)
 
     @property
-    def refused(self) -> str:
-        """Why the aggregator takes nothing from this source; normally empty."""
-        return self._delivery.refused
+    def left_behind(self) -> str:
+        """What :meth:`finish` did not deliver, and why; empty if it is on its way."""
+        why = unsent.reason(self._delivery, self._trouble, monotonic_ns())
+        return unsent.left_behind(self.unsent, self._spool.directory, self._find_run(), why)
+
+    @property
+    def is_starting(self) -> bool:
+        """Whether our aggregator is on its way up, as far as we know, and takes what is left."""
+        return bool(self._supervise and not self._trouble and not self._delivery.answered_ns)
 
     def finish(self, timeout_s: float) -> bool:
         """Send what there is and end the thread, within ``timeout_s`` and a little.
 
         True if everything is durable (and in every backend, where that is waited for).
         """
+        self._closing_since_ns = monotonic_ns()
         self._closing = True
         self._wakeup.wake()
         self._thread.join(max(timeout_s, 0.0))
@@ -125,85 +144,53 @@ class Shipper:
         delivered = delivery.durable >= self._spool.last
         return delivered and (delivery.run_closed or not self._wait_for_backends)
 
+    def _is_hopeless(self) -> bool:
+        """While closing: nothing will come of waiting any longer."""
+        if self._delivery.refused:
+            return True
+        since_ns = max(self._delivery.answered_ns, self._closing_since_ns)
+        return self._supervise is None and monotonic_ns() - since_ns >= ABANDONED_AFTER_NS
+
     def _run(self) -> None:
         pause_s = _PAUSE_S[0]
         try:
             while not self._stop and not (
-                self._closing and (self._is_done() or self._delivery.refused)
+                self._closing and (self._is_done() or self._is_hopeless())
             ):
                 try:
                     self._turn()
                     pause_s = _PAUSE_S[0]
                 except Exception as error:  # noqa: BLE001 - a training must not lose its shipper
                     self._losses.note(error)
-                    self._disconnect()
+                    self._connection.disconnect()
                     self._poll(pause_s)
                     pause_s = min(2 * pause_s, _PAUSE_S[1])
         finally:
-            self._disconnect()
-            if self._context is not None:
-                sockets.terminate(self._context)
+            self._connection.close()
 
     def _turn(self) -> None:
         now = monotonic_ns()
-        if now - self._last_second_ns >= _SECOND_NS:
+        if now - self._last_second_ns >= (_CLOSING_SECOND_NS if self._closing else _SECOND_NS):
             self._last_second_ns = now
             self._every_second()
-        self._search(now)
-        if self._socket is not None:
-            self._receive(self._socket)
+        self._connection.search(now)
+        socket = self._connection.socket
+        if socket is not None:
+            self._receive(socket)
             self._delivery.resend_if_stuck(now)
-            self._send(self._socket)
+            self._send(socket)
             self._spool.files.trim(self._delivery.durable)
         self._sleep()
 
     def _every_second(self) -> None:
         if self._supervise is not None:
-            self._supervise()
+            self._trouble = self._supervise(hurry=self._closing)
         drops = self._losses.counts
         if drops != self._told_drops and not self._closing:
             self._told_drops = drops
             if not any(reason in _OF_THE_SPOOL for reason in drops):
                 payload = encode_payload(Drops(drops))
                 self._spool.append(RecordKind.DROPS, lambda _mono, _unix: payload)
-
-    def _search(self, now: int) -> None:
-        """Find the aggregator, also when it has moved or does not answer."""
-        if self._delivery.refused:
-            return
-        silent_ns = self._delivery.silent_ns(now)
-        interval = SEARCH_INTERVAL_NS
-        if self._socket is not None:
-            if silent_ns < _SECOND_NS:
-                return
-            interval = _SECOND_NS
-        if now - self._last_search_ns < interval:
-            return
-        self._last_search_ns = now
-        bus = self._find_bus()
-        if self._socket is not None:
-            moved = bus is not None and bus.ingest != self._endpoint
-            if not moved and silent_ns < SILENT_AFTER_NS:
-                return
-            # A client that was refused while connecting never tries again by itself.
-            self._disconnect()
-        if bus is not None:
-            self._connect(bus.ingest, now)
-
-    def _connect(self, endpoint: str, now: int) -> None:
-        if self._context is None:
-            self._context = sockets.context()
-        self._socket = sockets.dealer(self._context, endpoint)
-        self._poller = zmq.Poller()
-        self._poller.register(self._wakeup.fileno(), zmq.POLLIN)
-        self._poller.register(self._socket, zmq.POLLIN)
-        self._endpoint = endpoint
-        self._delivery.connected(now)
-
-    def _disconnect(self) -> None:
-        if self._socket is not None:
-            made, self._socket = self._socket, None
-            sockets.close([made])
 
     def _receive(self, socket: zmq.Socket[bytes]) -> None:
         while True:
@@ -265,11 +252,12 @@ class Shipper:
         self._delivery.sent_upto(last, now)
 
     def _sleep(self) -> None:
-        if self._socket is None:
+        poller = self._connection.poller
+        if self._connection.socket is None:
             self._poll(SEARCH_INTERVAL_NS / 1e9)
             return
         if self._closing or not self._delivery.greeted:
-            self._poll(CLOSING_PING_INTERVAL_NS / 1e9, self._poller)
+            self._poll(CLOSING_PING_INTERVAL_NS / 1e9, poller)
             return
         pause_ns = self._last_records_ns + SHIP_INTERVAL_NS - monotonic_ns()
         if pause_ns > 0:
@@ -278,7 +266,7 @@ class Shipper:
             return
         self._wakeup.armed = True
         if self._delivery.sendable(self._spool.last) <= self._delivery.sent:
-            self._poll(PING_INTERVAL_NS / 1e9, self._poller)
+            self._poll(PING_INTERVAL_NS / 1e9, poller)
 
     def _poll(self, timeout_s: float, poller: zmq.Poller | None = None) -> None:
         """Sleep, until woken or (with ``poller``) until the aggregator says something."""

@@ -30,6 +30,7 @@ from unilab_metrics.storage.filesystem import private_directory
 from unilab_metrics.storage.lease import Lease
 from unilab_metrics.storage.records import encode_record
 from unilab_metrics.storage.spool_reader import LEASE_NAME
+from unilab_schema.codec import RecordKind
 from unilab_schema.identity import Identity
 
 _FULL = frozenset({errno.ENOSPC, errno.EFBIG, errno.EDQUOT})
@@ -62,6 +63,8 @@ class Spool:
         """Why nothing is appended any more (a reason of ``losses``); empty while all is well."""
         self.last = 0
         """The highest sequence that is completely in the spool."""
+        self.has_end = False
+        """Whether the end record is in; nothing may follow it."""
         self.inside: set[int] = set()
         """Threads that are between taking a stamp and counting its record."""
         self.losses = counted
@@ -146,6 +149,9 @@ class Spool:
     def _write(
         self, kind: int, payload_at: PayloadAt, args: tuple[Any, ...], announcement: bool
     ) -> bool:
+        if self.has_end:
+            self.losses.count(losses.CLOSED)
+            return False
         try:
             if self._writing:
                 self._recover()
@@ -163,6 +169,7 @@ class Spool:
             segment.append(record, mono_ns)
             self.last += 1
             self._writing = False
+            self.has_end = kind == RecordKind.END
         except OSError as error:
             self.losses.note(error)
             full = error.errno in _FULL

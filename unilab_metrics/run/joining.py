@@ -67,14 +67,19 @@ class ChildWish:
 
 
 class _Reports:
-    """What happens to the aggregator becomes events of the publisher that comes later."""
+    """What happens to the aggregator becomes events of the publisher that comes later, and
+    only errors of one that is closing: nothing follows the run's end."""
 
     def __init__(self) -> None:
         self.publisher: Publisher | None = None
 
     def __call__(self, text: str) -> None:
-        if self.publisher is not None:
-            self.publisher.event("warning", f"the aggregator {text}")
+        if self.publisher is None:
+            return
+        text = f"the aggregator {text}"
+        self.publisher.losses.note(ChildProcessError(text))
+        if not self.publisher.is_closing:
+            self.publisher.event("warning", text)
 
 
 def open_rank(wish: RankWish) -> Publisher:
@@ -119,11 +124,13 @@ def open_rank(wish: RankWish) -> Publisher:
     if place.rank == 0 and run_dir is not None:
         # The shipper starts it, once our spool is there for it to see.
         supervisor = supervise_aggregator(run_dir, reports)
+    find_bus = BusFinder(run_dir, launch)
     publisher = open_publisher(
         SourceKey(place.rank, wish.role, wish.instance),
         run,
         launch_directory=spool_root() / launch,
-        find_bus=BusFinder(run_dir, launch),
+        find_bus=find_bus,
+        find_run=lambda: find_bus.run_dir,
         supervise=supervisor,
         wait_for_backends=supervisor is not None,
         expected_learners=wish.expected_learners or place.world_size,
@@ -152,6 +159,7 @@ def open_child(wish: ChildWish) -> Publisher:
         msgspec.structs.replace(wish.run, world_size=place.world_size),
         launch_directory=spool_root() / launch,
         find_bus=find_bus,
+        find_run=lambda: find_bus.run_dir,
         expected_learners=place.world_size,
         version=__version__,
         lacks_run=lacks_run,

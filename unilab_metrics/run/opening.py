@@ -9,12 +9,13 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+from unilab_metrics.config import AGGREGATOR_LOG_FILE
 from unilab_metrics.errors import StorageError
 from unilab_metrics.run.bus_settings import read_settings, write_settings
 from unilab_metrics.run.directory import create_run_directory
 from unilab_metrics.run.launch_file import announce_run
 from unilab_metrics.run.launch_key import ProcessName
-from unilab_metrics.run.processes import Helper, start_aggregator
+from unilab_metrics.run.processes import Helper, last_log_line, start_aggregator
 from unilab_metrics.run.supervision import Supervisor
 from unilab_metrics.run.tracker import write_run_config
 from unilab_metrics.storage.filesystem import private_directory
@@ -72,4 +73,11 @@ def supervise_aggregator(run_dir: Path, report: Callable[[str], None]) -> Superv
             log_interval=settings.log_interval,
         )
 
-    return Supervisor(start, is_taken=lambda: not is_free(lease), report=report)
+    return Supervisor(
+        start,
+        is_taken=lambda: not is_free(lease),
+        report=report,
+        last_words=lambda: last_log_line(run_dir, AGGREGATOR_LOG_FILE),
+        # It may have called a process dead that lives, so only that process knows.
+        is_final=False,
+    )

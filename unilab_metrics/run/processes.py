@@ -19,6 +19,7 @@ from unilab_metrics.storage.filesystem import RUNTIME_VARIABLE, SPOOL_VARIABLE
 from unilab_metrics.transport.rendezvous import bus_directory
 
 _LOG_FLAGS = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
+_LAST_WORDS_BYTES = 1000
 _PACKAGES = ("unilab_metrics", "unilab_schema", "unilab_sidecar")
 # Helpers work on small arrays: a pool of 64 BLAS threads would cost a node its start-up time
 # and memory, and a device context would take memory from the training.
@@ -82,6 +83,17 @@ def start_helper(arguments: Sequence[str], run_dir: Path, log_name: str) -> Help
         )
     finally:
         os.close(log)
+
+
+def last_log_line(run_dir: Path, log_name: str) -> str:
+    """The last words of a helper; empty if it has none."""
+    try:
+        with (bus_directory(run_dir) / log_name).open("rb") as log:
+            log.seek(max(log.seek(0, os.SEEK_END) - _LAST_WORDS_BYTES, 0))
+            lines = log.read().decode(errors="replace").split("\n")
+    except OSError:
+        return ""
+    return next((line.strip() for line in reversed(lines) if line.strip()), "")
 
 
 def helper_python(environ: Mapping[str, str]) -> str:

@@ -1,0 +1,180 @@
+"""A process that ends with records unsent says how many, where, why, and what to do."""
+
+from __future__ import annotations
+
+import threading
+import time
+import warnings
+from pathlib import Path
+
+import pytest
+from receiving_end import ReceivingEnd
+from spooled import payloads, spooled_publisher
+
+from unilab_metrics.publish import shipper as shipping
+from unilab_metrics.publish.publisher import Publisher
+from unilab_schema.codec import RecordKind
+from unilab_schema.control import Reject
+
+
+class Keeper:
+    """In place of the supervisor of an aggregator."""
+
+    def __init__(self, trouble: str = "") -> None:
+        self.trouble = trouble
+        self.calls: list[tuple[float, bool]] = []
+
+    def __call__(self, *, hurry: bool) -> str:
+        self.calls.append((time.monotonic(), hurry))
+        return self.trouble
+
+
+def warning_of_close(publisher: Publisher, timeout_s: float = 0.0) -> str:
+    with pytest.warns(RuntimeWarning) as caught:
+        results = [publisher.close(timeout_s) for _ in range(2)]
+    (only,) = caught
+    assert results == [False, False]
+    assert only.filename == __file__
+    return str(only.message)
+
+
+def test_what_is_unsent_is_named_once(tmp_path: Path) -> None:
+    run_dir = tmp_path / "logs" / "a run"
+    publisher = spooled_publisher(tmp_path, find_run=lambda: run_dir)
+    publisher.log({"a": 1.0}, iteration=0)
+    assert warning_of_close(publisher) == (
+        f"3 unsent: these frames wait in {publisher.identity.spool_path} (no aggregator has "
+        f"answered); `unilab-metrics aggregate '{run_dir}'` delivers them"
+    )
+
+
+def test_a_run_that_was_not_found_has_no_name(tmp_path: Path) -> None:
+    assert "`unilab-metrics aggregate RUN_DIR`" in warning_of_close(spooled_publisher(tmp_path))
+
+
+def test_the_reason_is_what_is_wrong_with_our_aggregator(tmp_path: Path) -> None:
+    keeper = Keeper("could not be started: no such interpreter")
+    text = warning_of_close(spooled_publisher(tmp_path, supervise=keeper), 0.3)
+    assert "(no aggregator: it could not be started: no such interpreter)" in text
+
+
+def test_a_refusal_is_the_reason(tmp_path: Path, short_path: Path) -> None:
+    end = ReceivingEnd(short_path)
+    end.reject = Reject("version", "too new", final=True)
+    publisher = spooled_publisher(tmp_path, find_bus=end.find_bus)
+    end.serve(lambda: end.hellos)
+    assert "(version: too new)" in warning_of_close(publisher, 5.0)
+    end.close()
+
+
+def test_where_warnings_are_errors_close_raises_nothing(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    publisher = spooled_publisher(tmp_path)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert not publisher.close(0)
+    assert capsys.readouterr().err.startswith("unilab-metrics: 1 unsent: ")
+
+
+@pytest.mark.parametrize("is_first_start", [True, False])
+def test_the_exit_says_it_in_a_line_unless_our_aggregator_is_about_to_come(
+    is_first_start: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    keeper = Keeper("" if is_first_start else "died of signal 9")
+    publisher = spooled_publisher(tmp_path, supervise=keeper)
+    publisher._at_exit()
+    errors = capsys.readouterr().err
+    assert errors.count("\n") == (0 if is_first_start else 1)
+    assert is_first_start or "1 unsent" in errors
+
+
+def test_what_is_delivered_needs_no_word(tmp_path: Path, short_path: Path) -> None:
+    end = ReceivingEnd(short_path)
+    publisher = spooled_publisher(tmp_path, find_bus=end.find_bus)
+    closing = threading.Thread(target=publisher.close)
+    closing.start()
+    end.serve(lambda: not closing.is_alive())
+    closing.join()
+    end.close()
+
+
+def test_a_run_that_nobody_completes_is_named_on_rank_zero(
+    tmp_path: Path, short_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("unilab_metrics.publish.unsent._SILENT_AFTER_S", 0.3)
+    end = ReceivingEnd(short_path)
+    publisher = spooled_publisher(
+        tmp_path, find_bus=end.find_bus, supervise=Keeper(), wait_for_backends=True
+    )
+    texts: list[str] = []
+    closing = threading.Thread(target=lambda: texts.append(warning_of_close(publisher, 1.0)))
+    closing.start()
+    end.serve(lambda: end.cursor == 1)
+    end.mute = True
+    end.serve(lambda: texts)
+    closing.join()
+    end.close()
+    assert "not complete in every backend (the aggregator has been silent for" in texts[0]
+
+
+def test_closing_asks_for_the_aggregator_at_once_and_in_a_hurry(tmp_path: Path) -> None:
+    keeper = Keeper()
+    publisher = spooled_publisher(tmp_path, supervise=keeper)
+    while not keeper.calls:
+        time.sleep(0.01)
+    began_s = time.monotonic()
+    warning_of_close(publisher, 0.5)
+    assert [hurry for at_s, hurry in keeper.calls if at_s < began_s] == [False]
+    hurried = [at_s for at_s, hurry in keeper.calls if hurry]
+    assert len(hurried) >= 2
+    assert hurried[0] - began_s < 0.3
+
+
+def test_who_starts_no_aggregator_does_not_wait_for_long_when_none_answers(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(shipping, "ABANDONED_AFTER_NS", 300_000_000)
+    publisher = spooled_publisher(tmp_path, rank=1)
+    began_s = time.monotonic()
+    warning_of_close(publisher, 20.0)
+    assert 0.25 < time.monotonic() - began_s < 5.0
+    keeping = spooled_publisher(tmp_path, supervise=Keeper())
+    began_s = time.monotonic()
+    warning_of_close(keeping, 1.0)
+    assert time.monotonic() - began_s > 0.9
+
+
+def test_while_an_aggregator_answers_it_is_waited_for(
+    tmp_path: Path, short_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(shipping, "ABANDONED_AFTER_NS", 300_000_000)
+    end = ReceivingEnd(short_path)
+    end.durable_lag = 1
+    publisher = spooled_publisher(tmp_path, rank=1, find_bus=end.find_bus)
+    result: list[bool] = []
+    closing = threading.Thread(target=lambda: result.append(publisher.close(20.0)))
+    closing.start()
+    end.serve_for(1.0)
+    assert result == []
+    end.durable_lag = 0
+    end.serve(lambda: result)
+    closing.join()
+    end.close()
+    assert result == [True]
+
+
+def test_nothing_follows_the_end_record(tmp_path: Path) -> None:
+    publisher = spooled_publisher(tmp_path)
+    closing = threading.Thread(target=lambda: warning_of_close(publisher, 0.5))
+    closing.start()
+    while not publisher._spool.has_end:
+        time.sleep(0.005)
+    assert publisher.is_closing
+    publisher.log({"a": 1.0}, iteration=0)
+    publisher.event("warning", "too late")
+    closing.join()
+    kinds = [kind for _, kind, _ in payloads(Path(publisher.identity.spool_path))]
+    assert kinds == [RecordKind.END]
+    # The frame and its layout, and the event.
+    assert publisher.dropped == {"closed": 3}
