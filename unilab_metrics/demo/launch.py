@@ -20,6 +20,7 @@ from unilab_metrics.errors import ExitCode, StorageError, UnilabMetricsError
 from unilab_metrics.run.directory import create_run_directory
 from unilab_metrics.run.launcher import run_owning_terminal
 from unilab_metrics.run.processes import python_environment
+from unilab_metrics.run.standard_streams import above_standard_streams, fill_standard_streams
 
 DEFAULT_RANKS = 2
 LOOPBACK = "127.0.0.1"
@@ -41,6 +42,7 @@ def run_demo(ranks: int, iterations: int | None, headless: bool, overrides: Sequ
     :class:`TorchMissingError`; see :func:`unilab_metrics.run.launcher.run_owning_terminal`
     for the rest.
     """
+    fill_standard_streams()
     options = parse_options(overrides, iterations=iterations)
     if ranks < 1:
         raise OptionError("--ranks", f"at least 1, not {ranks}")
@@ -107,7 +109,7 @@ class _Lifeline:
     """A pipe whose write end this process alone holds; the system closes it when we die."""
 
     def __enter__(self) -> int:
-        self._reader, self._writer = os.pipe()
+        self._reader, self._writer = map(above_standard_streams, os.pipe())
         return self._reader
 
     def __exit__(self, *_: object) -> None:
