@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from unilab_metrics.run.processes import helper_environment, helper_python
+from unilab_metrics.run.processes import helper_environment, helper_python, last_log_line
 
 
 def test_relative_folders_become_absolute(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -32,3 +32,13 @@ def test_an_interpreter_by_path_becomes_absolute(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     assert helper_python({"UNILAB_METRICS_PYTHON": chosen}) == found.format(here=tmp_path)
+
+
+def test_the_last_words_of_a_helper_are_the_last_line_of_its_log(run_dir: Path) -> None:
+    log = run_dir / "bus" / "aggregator.log"
+    assert last_log_line(run_dir, log.name) == ""
+    log.parent.mkdir()
+    log.write_bytes(b"x" * 5000 + b"\nfirst\nunilab-metrics: no\xff room\n\n")
+    assert last_log_line(run_dir, log.name) == "no\ufffd room"
+    log.write_bytes(b"")
+    assert last_log_line(run_dir, log.name) == ""

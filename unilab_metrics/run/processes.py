@@ -93,7 +93,8 @@ def last_log_line(run_dir: Path, log_name: str) -> str:
             lines = log.read().decode(errors="replace").split("\n")
     except OSError:
         return ""
-    return next((line.strip() for line in reversed(lines) if line.strip()), "")
+    words = next((line.strip() for line in reversed(lines) if line.strip()), "")
+    return words.removeprefix("unilab-metrics: ")
 
 
 def helper_python(environ: Mapping[str, str]) -> str:
