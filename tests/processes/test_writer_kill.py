@@ -204,7 +204,7 @@ def test_a_second_process_is_refused_with_its_exit_code(run: ToyRun) -> None:
         with writer(run) as second:
             output, _ = second.communicate(timeout=20)
         assert second.returncode == 5
-        assert f"held by pid {first.pid}".encode() in output
+        assert f"already at work (pid {first.pid})".encode() in output
 
 
 @pytest.mark.skipif(not hasattr(resource, "prlimit"), reason="needs another process's limits")
