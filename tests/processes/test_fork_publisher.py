@@ -263,7 +263,9 @@ def test_without_an_aggregator_the_interpreter_ends_within_a_second(tmp_path: Pa
     output = process.stdout.read()
     process.stdout.close()
     assert process.returncode == 0, output
-    seconds, unsent = output.split()
+    said, figures = output.splitlines()
+    assert said.startswith("unilab-metrics: 1002 unsent: ")
+    seconds, unsent = figures.split()
     assert float(seconds) <= 1.0
     assert int(unsent) == 1002
     records = payloads(only_spool(tmp_path))
@@ -352,7 +354,7 @@ def test_a_full_file_system_is_counted_and_passes(tmp_path: Path) -> None:
     frames = [p.iteration for _, kind, p in records if kind == RecordKind.ITERATION]
     assert frames[0] == 0
     assert frames[-1] == 11
-    assert output.strip() == f"{{'spool_full': {12 - len(frames)}}} False"
+    assert output.splitlines()[-1] == f"{{'spool_full': {12 - len(frames)}}} False"
     assert 3 <= len(frames) < 12
 
 

@@ -128,8 +128,11 @@ def test_a_process_without_a_run_says_what_is_missing_and_leaves_nothing(end: st
 
 def test_a_run_that_is_known_keeps_the_spool_until_its_aggregator_comes(tmp_path: Path) -> None:
     code = "import sys, unilab_metrics as um; um.connect(run_dir=sys.argv[1]).log({'a': 1.0})"
-    assert run(code, str(tmp_path)) == ""
+    with start(code, str(tmp_path)) as process:
+        _, errors = process.communicate(timeout=60)
     assert held_bytes(spool_root()) > 0
+    assert "3 unsent: these frames wait in " in errors
+    assert f"(no aggregator has answered); `unilab-metrics aggregate {tmp_path}`" in errors
 
 
 def test_one_process_may_train_twice(tmp_path: Path) -> None:
@@ -153,7 +156,10 @@ def test_a_rank_that_is_not_0_opens_nothing(tmp_path: Path) -> None:
         "publisher.log({'Loss/value': 1.0}, iteration=0)\n"
         "print(publisher.rank)\n"
     )
-    assert run(code, str(tmp_path), RANK="1", LOCAL_RANK="0", WORLD_SIZE="2") == "1\n"
+    with start(code, str(tmp_path), RANK="1", LOCAL_RANK="0", WORLD_SIZE="2") as process:
+        output, errors = process.communicate(timeout=60)
+    assert output == "1\n"
+    assert "`unilab-metrics aggregate RUN_DIR`" in errors
     assert list(tmp_path.iterdir()) == []
     assert helpers() == []
 
