@@ -89,7 +89,7 @@ def test_an_aggregator_that_is_killed_on_the_way(tmp_path: Path) -> None:
 def test_an_aggregator_that_comes_when_everybody_is_gone(how: str, tmp_path: Path) -> None:
     training = begin(tmp_path / "logs", 50, 0.0, 0.2, tmp_path / "no-python")
     if how == "close":
-        finish(training, say="close")
+        finish(training, say="close", is_undelivered=True)
     else:
         assert training.stdout is not None
         assert training.stdout.readline() == "logged\n"
@@ -110,7 +110,7 @@ def test_a_second_attempt_that_no_aggregator_ever_saw(tmp_path: Path) -> None:
             TRAINING, tmp_path / "logs", "20", "0", "0.2" if n == 2 else "30",
             UNILAB_METRICS_RUN=str(run_dir), UNILAB_METRICS_PYTHON=str(python),
         )  # fmt: skip
-        finish(training, say="close")
+        finish(training, say="close", is_undelivered=n == 2)
         until(lambda: is_free(aggregator_lease(run_dir)))
     assert len(updates(run_dir)) == 20
     command = [sys.executable, "-m", "unilab_metrics", "aggregate", str(run_dir)]

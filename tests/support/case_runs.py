@@ -43,15 +43,23 @@ def start(script: str, *arguments: str | Path, **environment: str) -> subprocess
     )
 
 
-def finish(process: subprocess.Popen[str], *, say: str = "", timeout_s: float = 60) -> str:
-    """Its output; it must end with 0 and say nothing on its error output. ``say``: its input."""
+def finish(
+    process: subprocess.Popen[str],
+    *,
+    say: str = "",
+    timeout_s: float = 60,
+    is_undelivered: bool = False,
+) -> str:
+    """Its output; it must end with 0 and say nothing on its error output, or that it leaves
+    something unsent if ``is_undelivered``. ``say``: its input."""
     try:
         output, errors = process.communicate(say, timeout=timeout_s)
     except subprocess.TimeoutExpired:
         process.kill()
         process.communicate()
         raise
-    assert (process.returncode, errors) == (0, "")
+    assert process.returncode == 0, errors
+    assert " unsent: " in errors if is_undelivered else errors == "", errors
     return output
 
 
