@@ -195,7 +195,7 @@ class _Aggregator:
             if self._core.state.data.ended is None or self._ingest.is_closing:
                 # A writer would take the end of an earlier attempt for its own end.
                 for backend in self._options.backends.values():
-                    backend()
+                    backend(hurry=self._ingest.is_closing)
         self._core.seal_due(self._newcomers.ranks)
         self._finish_turn()
 

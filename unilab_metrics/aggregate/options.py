@@ -11,8 +11,9 @@ from typing import Protocol
 class BackendProcess(Protocol):
     """A writer that somebody starts, and starts again when it dies; called once a turn."""
 
-    def __call__(self) -> object:
-        """Look after the process once; never blocks, never raises."""
+    def __call__(self, *, hurry: bool) -> object:
+        """Look after the process once; never blocks, never raises. ``hurry``: the run is ending,
+        so one that waits for its next start is started at once."""
         ...
 
     @property
