@@ -145,3 +145,8 @@ class PaperRun:
 
     def last(self) -> dict[str, float]:
         return self.updates()[-1][1]
+
+
+def two_learners(**run: str) -> tuple[PaperRun, PaperSource, PaperSource]:
+    paper = PaperRun(**run)
+    return paper, paper.join(0, learners=2), paper.join(1, learners=2)
