@@ -22,6 +22,9 @@ MAX_FRAME_TAGS = 4096
 """A call with more tags is split into frames joined by ``more``."""
 MAX_TAG_BYTES = 512
 MAX_LAYOUTS = 64
+MAX_STEP = 2**50
+"""Largest step, iteration or step counter of one source, of either sign: exact as a float64, and
+the sum over 4,096 sources still fits an int64."""
 
 
 class FrameDecodeError(ValueError):

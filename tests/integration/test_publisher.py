@@ -19,7 +19,7 @@ from spooled import of_kind, payloads_of, spooled_publisher, values_of
 from unilab_metrics.publish.opening import disabled_publisher
 from unilab_metrics.publish.publisher import Publisher
 from unilab_metrics.publish.scalars import Mean
-from unilab_schema.codec import RecordKind
+from unilab_schema.codec import MAX_STEP, RecordKind
 from unilab_schema.identity import RunInfo, SourceKey
 
 torch = pytest.importorskip("torch")
@@ -135,6 +135,16 @@ def test_integral_iterations_of_any_type_are_the_same(make: Make, step: Any) -> 
     publisher.log({"a": 1.0}, iteration=step, env_steps=step)
     (frame,) = of_kind(publisher, RecordKind.ITERATION)
     assert (frame.iteration, frame.env_steps) == (3, 3)
+
+
+def test_a_step_counter_beyond_the_limit_costs_only_itself(make: Make) -> None:
+    publisher = make()
+    publisher.log({"a": 1.0}, iteration=1, env_steps=2**63 - 1)
+    publisher.log({"a": 2.0}, iteration=2, env_steps=MAX_STEP)
+    frames = of_kind(publisher, RecordKind.ITERATION)
+    assert [(frame.iteration, frame.env_steps) for frame in frames] == [(1, None), (2, MAX_STEP)]
+    assert values_of(publisher) == [{"a": 1.0}, {"a": 2.0}]
+    assert sum(publisher.dropped.values()) == 1
 
 
 @pytest.mark.parametrize("step", [3.7, "4", 2**63, math.nan, -1])

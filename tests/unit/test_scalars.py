@@ -137,6 +137,7 @@ def test_integral_steps_of_any_type_are_the_same_step(value: Any) -> None:
         3.7,
         "4",
         2**63,
+        2**50 + 1,
         -(2**63) - 1,
         math.nan,
         math.inf,

@@ -9,7 +9,7 @@ from __future__ import annotations
 from pathlib import PurePosixPath
 
 from unilab_metrics.storage.spool_reader import LEASE_NAME
-from unilab_schema.codec import FrameDecodeError
+from unilab_schema.codec import MAX_STEP, FrameDecodeError
 from unilab_schema.control import Hello
 from unilab_schema.frames import (
     BlobFrame,
@@ -24,10 +24,6 @@ from unilab_schema.identity import Identity
 MAX_RANKS = 65_536
 MAX_INSTANCES = 65_536
 MAX_SEQUENCE = 2**62
-MAX_STEP = 2**53
-"""Steps and iterations: exact as a float64 too."""
-MAX_ENV_STEPS = 2**50
-"""One source's counter; the sum of 4,096 of them still fits an int64."""
 MAX_NS = 2**62
 _MAX_NAME_CHARS = 256
 _MAX_PATH_CHARS = 4096
@@ -69,7 +65,7 @@ def check_numbers(frame: object) -> None:
             _check("stamp", frame.mono_ns, 0, MAX_NS)
             _check("wall clock", frame.unix_ns, -MAX_NS, MAX_NS)
             if frame.env_steps is not None:
-                _check("env_steps", frame.env_steps, 0, MAX_ENV_STEPS)
+                _check("env_steps", frame.env_steps, 0, MAX_STEP)
             if not isinstance(frame, ReportFrame) and frame.iteration is not None:
                 _check("iteration", frame.iteration, -MAX_STEP, MAX_STEP)
         case PointsFrame():

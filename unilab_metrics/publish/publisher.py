@@ -22,11 +22,10 @@ from unilab_metrics.publish.guard import guarded
 from unilab_metrics.publish.iterations import IterationClock
 from unilab_metrics.publish.phases import Phase, PhaseClock
 from unilab_metrics.publish.runless import NO_RUN_TIMEOUT_S, LacksRun, abandon, has_run
-from unilab_metrics.publish.scalars import MAX_STEP
 from unilab_metrics.publish.shipper import Shipper
 from unilab_metrics.publish.spool import Spool
 from unilab_metrics.publish.strict import ArgumentError, StrictModeError
-from unilab_schema.codec import RecordKind, encode_payload
+from unilab_schema.codec import MAX_STEP, RecordKind, encode_payload
 from unilab_schema.frames import End
 from unilab_schema.identity import LEARNER, Identity
 

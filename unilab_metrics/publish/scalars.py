@@ -25,6 +25,7 @@ from unilab_metrics.publish.tensors import (
     tensor_type,
     to_host,
 )
+from unilab_schema.codec import MAX_STEP
 
 FAST_TYPES: frozenset[type] = frozenset(
     {
@@ -48,8 +49,6 @@ FAST_TYPES: frozenset[type] = frozenset(
 """Types that ``struct`` packs as float64 by itself."""
 
 _REAL_KINDS = "biuf"
-_INT64_MIN = -(2**63)
-MAX_STEP = 2**63 - 1
 
 
 @dataclass(frozen=True)
@@ -177,10 +176,10 @@ def _weight(value: Any) -> float:
 
 
 def to_step(value: Any) -> int | None:
-    """An integral number of any type (3, 3.0, ``np.int64(3)``, ``torch.tensor(3)``) within
-    int64; ``None`` for everything else: fractions, NaN, strings, bool. Never raises."""
+    """An integral number of any type (3, 3.0, ``np.int64(3)``, ``torch.tensor(3)``) up to
+    ``MAX_STEP``; ``None`` for everything else: fractions, NaN, strings, bool. Never raises."""
     if type(value) is int:
-        return value if _INT64_MIN <= value <= MAX_STEP else None
+        return value if -MAX_STEP <= value <= MAX_STEP else None
     try:
         return _integral(value)
     except Exception:  # noqa: BLE001 - a value's own code may raise anything
@@ -212,4 +211,4 @@ def _integral(value: Any) -> int | None:
         step = int(value.numerator)
     else:
         return None
-    return step if _INT64_MIN <= step <= MAX_STEP else None
+    return step if -MAX_STEP <= step <= MAX_STEP else None
