@@ -15,6 +15,7 @@ from typing import Any
 
 import psutil
 import pytest
+from demo_tags import COLLECTOR_TABLE
 
 from unilab_metrics.demo.environment import REWARD_WEIGHTS
 from unilab_metrics.demo.stop import LIFELINE_VARIABLE
@@ -69,18 +70,7 @@ LEARNER_TAGS = {
 }
 COLLECTOR_TAGS = {
     *(f"reward/{term}" for term in REWARD_WEIGHTS),
-    "Perf/collector_inference_request_ms",
-    "Perf/collector_learner_action_wait_ms",
-    "Perf/collector_env_step_ms",
-    "Perf/collector_env_step_action_validate_ms",
-    "Perf/collector_env_step_apply_action_ms",
-    "Perf/collector_env_step_action_backend_ms",
-    "Perf/collector_env_step_backend_ms",
-    "Perf/collector_env_step_update_state_ms",
-    "Perf/collector_env_step_reset_done_ms",
-    "Perf/collector_transition_extract_ms",
-    "Perf/collector_replay_write_ms",
-    "Perf/collector_metrics_publish_ms",
+    *COLLECTOR_TABLE,
     "Train/mean_reward",
     "Train/mean_episode_length",
     "Episode/timeout_rate",

@@ -6,39 +6,13 @@ import math
 from dataclasses import replace
 
 import pytest
-from sample_run import RUN, SampleRun, whole_run
+from sample_run import RUN, SampleRun
+from screen_text import find, text
 
 from unilab_sidecar.layout import FRAME_CELLS, layout
 from unilab_sidecar.picture import Note, Picture, Progress
 from unilab_sidecar.plain import format_line
-from unilab_sidecar.series import Series
 from unilab_sidecar.text import plain
-
-
-@pytest.fixture(scope="module")
-def run() -> tuple[SampleRun, Picture]:
-    made, batches = whole_run(400)
-    series = Series()
-    for batch in batches:
-        series.add(batch)
-    return made, series.picture()
-
-
-@pytest.fixture(scope="module")
-def training(run: tuple[SampleRun, Picture]) -> Picture:
-    return run[1]
-
-
-def text(picture: Picture, columns: int) -> str:
-    return "\n".join(plain(line) for line in layout(picture, columns).lines)
-
-
-def find(screen: str, word: str) -> tuple[int, int]:
-    """Row and column of the first occurrence."""
-    for row, line in enumerate(screen.splitlines()):
-        if word in line:
-            return row, line.index(word)
-    raise AssertionError(f"{word!r} is not on the screen:\n{screen}")
 
 
 def test_an_empty_screen_says_what_it_waits_for():

@@ -14,25 +14,6 @@ from unilab_metrics.storage.segments import KIND_SEGMENT_HEADER, segment_name
 from unilab_metrics.subscribe.history import HistoryReader
 from unilab_schema.codec import RecordKind
 
-
-@pytest.fixture
-def segments(tmp_path: Path) -> Segments:
-    return Segments(tmp_path)
-
-
-@pytest.fixture
-def read(tmp_path: Path):
-    readers: list[HistoryReader] = []
-
-    def open_reader(after: int = 0) -> HistoryReader:
-        readers.append(HistoryReader(tmp_path, after))
-        return readers[-1]
-
-    yield open_reader
-    for reader in readers:
-        reader.close()
-
-
 Read = Callable[..., HistoryReader]
 
 

@@ -17,25 +17,6 @@ from unilab_schema.codec import RecordKind, encode_payload
 from unilab_schema.frames import EventFrame
 from unilab_schema.updates import EventUpdate, RunEnded, Supplement, Update
 
-
-@pytest.fixture
-def segments(tmp_path: Path) -> Segments:
-    return Segments(tmp_path)
-
-
-@pytest.fixture
-def read(tmp_path: Path):
-    readers: list[HistoryReader] = []
-
-    def open_reader(after: int = 0) -> HistoryReader:
-        readers.append(HistoryReader(tmp_path, after))
-        return readers[-1]
-
-    yield open_reader
-    for reader in readers:
-        reader.close()
-
-
 Read = Callable[..., HistoryReader]
 
 
