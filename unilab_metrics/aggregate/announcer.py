@@ -9,6 +9,7 @@ from pathlib import Path
 
 import zmq
 
+from unilab_metrics import crash_points
 from unilab_metrics.aggregate.core import Core
 from unilab_metrics.aggregate.peers import Peer, source_status
 from unilab_metrics.aggregate.serving import Server
@@ -89,6 +90,8 @@ class Announcer:
             self._announce.send(encode_message(self._head(now)), zmq.NOBLOCK)
         except zmq.ZMQError:
             return
+        if crash_points.armed:
+            crash_points.reach("aggregator.announced")
 
     def _head(self, now: int) -> Head:
         data = self._core.state.data

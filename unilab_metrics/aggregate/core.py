@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable
 from typing import NamedTuple
 
+from unilab_metrics import crash_points
 from unilab_metrics.aggregate.blocks import BlockStore
 from unilab_metrics.aggregate.deciding import Decider
 from unilab_metrics.aggregate.entries import Entry, Notice
@@ -94,6 +95,8 @@ class Core:
             self.full_reason = str(error)
             self._retry_mono_ns = now + RETRY_NS
             return False
+        if crash_points.armed:
+            crash_points.reach("aggregator.committed")
         self.blocks.write()
         if self.full_reason:
             say("journal: writing resumes")
@@ -110,6 +113,8 @@ class Core:
             say(f"journal: sync failed: {error}")
             finished = None
         if isinstance(finished, Mark):
+            if crash_points.armed:
+                crash_points.reach("aggregator.synced")
             self.durable_update = finished.update
             self._durable_cursors = finished.cursors
         now = time.monotonic_ns()

@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 import zmq
 
+from unilab_metrics import crash_points
 from unilab_metrics.aggregate.core import Core
 from unilab_metrics.aggregate.entries import OpenAttempt
 from unilab_metrics.aggregate.peers import Peer
@@ -145,6 +146,8 @@ class Ingest:
         accepted = accept(source, batch.records, batch.watermark_mono_ns)
         peer.duplicates += accepted.duplicates
         if accepted.entry is not None:
+            if crash_points.armed:
+                crash_points.reach("aggregator.received")
             peer.frame_mono_ns = peer.heard_mono_ns
             core.fold(accepted.entry, accepted.records)
         if accepted.rewind:

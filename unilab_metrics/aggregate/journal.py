@@ -14,6 +14,7 @@ from collections import deque
 from pathlib import Path
 from typing import NamedTuple
 
+from unilab_metrics import crash_points
 from unilab_metrics.aggregate.entries import Entry, EntryKind, encode_entry
 from unilab_metrics.aggregate.recovery import recover
 from unilab_metrics.aggregate.state import AggregatorState, Publication
@@ -91,6 +92,8 @@ class Journal:
         self.publish(recovered.missing)
         self._syncer = Syncer()
         self.commit()
+        if crash_points.armed:
+            crash_points.reach("aggregator.snapshot_written")
 
     # --- appending -----------------------------------------------------------------------
 
@@ -129,6 +132,8 @@ class Journal:
         if self._wal_buffer:
             self._wal.append(b"".join(self._wal_buffer))
             self._wal_buffer.clear()
+            if crash_points.armed:
+                crash_points.reach("aggregator.wal_written")
         if self._history_buffer:
             self._history.append(b"".join(self._history_buffer))
             self._history_buffer.clear()
@@ -153,6 +158,8 @@ class Journal:
         if mark is not None:
             for path in self._syncer.take_removable():
                 path.unlink(missing_ok=True)
+                if crash_points.armed:
+                    crash_points.reach("aggregator.segment_deleted")
         return mark
 
     @property
@@ -188,6 +195,8 @@ class Journal:
         )
         segment.append(encode_segment_header(header))
         _sync_directory(self._bus_dir)
+        if crash_points.armed:
+            crash_points.reach("aggregator.segment_created")
         return segment
 
     def _buffer_snapshot(self) -> bool:
@@ -207,6 +216,8 @@ class Journal:
             self._obsolete_wal = [path for path in known if path != self._wal.path]
             self._wal.append(b"".join(self._wal_buffer))
             self._wal_buffer.clear()
+            if crash_points.armed:
+                crash_points.reach("aggregator.snapshot_written")
         self._retire_obsolete_wal()
         self._syncer.dirty(self._wal, self._history)
 

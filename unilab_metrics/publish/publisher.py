@@ -12,6 +12,7 @@ from time import monotonic_ns
 from types import TracebackType
 from typing import Any, final
 
+from unilab_metrics import crash_points
 from unilab_metrics.publish import losses, unsent
 from unilab_metrics.publish.emitter import Emitter
 from unilab_metrics.publish.episodes import EpisodeStatistics
@@ -255,6 +256,8 @@ class Publisher(Emitter):
 
     def _end(self, timeout_s: float, status: str) -> bool:
         drops = self.losses.counts
+        if crash_points.armed:
+            crash_points.reach("publisher.ending")
         self._spool.append(
             RecordKind.END, lambda mono, unix: encode_payload(End(status, mono, unix, drops))
         )

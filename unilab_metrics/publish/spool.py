@@ -22,6 +22,7 @@ from threading import get_ident
 from time import monotonic_ns, time_ns
 from typing import Any, overload
 
+from unilab_metrics import crash_points
 from unilab_metrics.publish import forking, losses
 from unilab_metrics.publish.losses import Losses
 from unilab_metrics.publish.spool_files import QUOTA_BYTES, SEGMENT_BYTES, SpoolFiles
@@ -180,6 +181,8 @@ class Spool:
             return False
         if announcement:
             self.files.repeat(kind, payload)
+        if crash_points.armed:
+            crash_points.reach("publisher.appended")
         return True
 
     def _recover(self) -> None:

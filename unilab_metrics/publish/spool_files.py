@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from unilab_metrics import crash_points
 from unilab_metrics.publish.spool_segment import SpoolSegment
 from unilab_metrics.storage.records import encode_record
 from unilab_metrics.storage.segments import segment_name
@@ -79,6 +80,8 @@ class SpoolFiles:
         self._closed_bytes += full.size_bytes
         self.current = segment
         self._segments.append(segment)
+        if crash_points.armed:
+            crash_points.reach("publisher.rotated")
 
     def _new_segment(self, first: int) -> SpoolSegment:
         self._number += 1
@@ -124,6 +127,8 @@ class SpoolFiles:
         while len(self._segments) > 1 and self._segments[0].last <= durable:
             segment = self._segments.pop(0)
             self._trimmed_bytes += segment.size_bytes
+            if crash_points.armed:
+                crash_points.reach("publisher.trimming")
             segment.delete()
 
     def close(self, *, remove: bool) -> None:

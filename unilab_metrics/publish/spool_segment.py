@@ -9,6 +9,7 @@ from bisect import bisect_right
 from contextlib import suppress
 from pathlib import Path
 
+from unilab_metrics import crash_points
 from unilab_metrics.storage.segments import read_at
 
 
@@ -49,6 +50,8 @@ class SpoolSegment:
         What an exception left in the file is not counted: see :meth:`discard_uncounted`.
         """
         size = len(record)
+        if crash_points.armed:
+            crash_points.write("publisher.append", self._fd, record)
         if os.write(self._fd, record) != size:
             self.discard_uncounted()
             raise OSError(errno.ENOSPC, "short write")

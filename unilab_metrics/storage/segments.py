@@ -13,6 +13,7 @@ from pathlib import Path
 
 import msgspec
 
+from unilab_metrics import crash_points
 from unilab_metrics.errors import DamagedFileError, StorageFullError, UnknownVersionError
 from unilab_metrics.storage.records import (
     HEADER,
@@ -83,6 +84,8 @@ class SegmentWriter:
             self._truncate_back()
         offset = self.size_bytes
         try:
+            if crash_points.armed:
+                crash_points.write_file(self.path.name, self._fd, data, offset)
             written = os.write(self._fd, data)
         except OSError as error:
             self._tail_is_torn = True
@@ -102,6 +105,8 @@ class SegmentWriter:
 
     def fdatasync(self) -> None:
         """Wait until what was appended is on the disk; may be called from a helper thread."""
+        if crash_points.armed:
+            crash_points.reach("aggregator.syncing")
         getattr(os, "fdatasync", os.fsync)(self._fd)
 
     @property

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import msgspec
 
+from unilab_metrics import crash_points
 from unilab_metrics.errors import DamagedFileError, LeaseHeldError
 from unilab_metrics.storage.lease import Lease
 from unilab_metrics.storage.segments import list_segments, open_segment, read_segment_header
@@ -120,6 +121,8 @@ class _Writer:
             records = []
         else:
             records = self._reader.poll(RECORDS_PER_TURN, limit)
+        if crash_points.armed and records:
+            crash_points.reach("writer.fetched")
         backend.write(records)
         if records:
             self._last = records[-1].entry

@@ -14,6 +14,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from unilab_metrics import crash_points
 from unilab_metrics.errors import StorageError
 from unilab_metrics.storage.segments import SegmentWriter
 from unilab_metrics.write.backends.base import BackendError
@@ -113,6 +114,8 @@ class TensorBoardBackend:
         try:
             if self._file is None:
                 self._file = create_file(self._run_dir, now_unix_ns // _NS_PER_S)
+                if crash_points.armed:
+                    crash_points.reach("writer.file_created")
             head = b"" if self._file.size_bytes else frame(file_version_event(now_unix_ns))
             self._file.append(b"".join((head, *self._pending, mark)))
         except StorageError as error:
@@ -123,6 +126,8 @@ class TensorBoardBackend:
         self._pending.clear()
         self._pending_bytes = 0
         self._held = position
+        if crash_points.armed:
+            crash_points.reach("writer.flushed")
 
     def not_written(self) -> dict[str, int]:
         """See ``Backend``."""
