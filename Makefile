@@ -7,7 +7,7 @@ BIN := $(VENV)/bin
 PIP_INSTALL := $(BIN)/python -m pip --disable-pip-version-check install --quiet --editable
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all check fix bench clean
+.PHONY: help demo test test-slow test-all check fix bench clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -17,6 +17,9 @@ demo: $(VENV)/.demo ## a minute of real training on two ranks, shown live
 
 test: $(VENV)/.dev ## the tests, without the slow ones
 	@$(BIN)/python -m pytest -m "not slow" $(TEST_ARGS)
+
+test-slow: $(VENV)/.dev ## the slow tests alone: long outages, many kills, many messages
+	@$(BIN)/python -m pytest -m slow $(TEST_ARGS)
 
 test-all: $(VENV)/.dev ## all tests
 	@$(BIN)/python -m pytest $(TEST_ARGS)
