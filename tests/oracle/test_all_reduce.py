@@ -92,6 +92,7 @@ def aggregator_pid(run_dir: Path) -> int:
             time.sleep(0.05)
 
 
+@pytest.mark.slow
 def test_reports_land_in_the_same_iterations_after_an_outage(tmp_path: Path) -> None:
     run_dir = tmp_path / "run"
     ranks = start(run_dir, tmp_path, 400, "collector")

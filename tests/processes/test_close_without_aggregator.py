@@ -35,6 +35,7 @@ def close_begins(training: subprocess.Popen[str]) -> None:
     assert training.stdout.readline() == "closing\n"
 
 
+@pytest.mark.slow
 def test_an_aggregator_that_was_killed_again_and_again_finishes_the_run_within_close(
     tmp_path: Path,
 ) -> None:

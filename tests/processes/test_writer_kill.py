@@ -103,6 +103,7 @@ def finish(run: ToyRun) -> None:
     assert process.returncode == 0, output
 
 
+@pytest.mark.slow
 def test_kills_at_random_times_of_a_catch_up(run: ToyRun) -> None:
     randomly = random.Random(20260301)
     run.updates(20_000)
