@@ -16,6 +16,8 @@ from unilab_schema import control, frames, identity, updates
 
 MAX_FRAME_BYTES = 256 * 1024
 """Largest record payload; checked when encoding, because a receiver can only disconnect."""
+MAX_HISTORY_BYTES = MAX_FRAME_BYTES + 8192
+"""Largest payload of a history record: a source's frame and who it is from."""
 MAX_MESSAGE_BYTES = 1024 * 1024
 """ZMQ_MAXMSGSIZE of every socket."""
 MAX_FRAME_TAGS = 4096
@@ -108,9 +110,12 @@ _VERSION_BYTE = bytes([control.PROTOCOL_VERSION])
 
 
 def encode_payload(payload: msgspec.Struct) -> bytes:
-    """The msgpack bytes of a record payload. Raises ``ValueError`` beyond 256 KiB."""
+    """The msgpack bytes of a record payload. Raises ``ValueError`` beyond 256 KiB, and 264 KiB
+    for what the aggregator publishes."""
     data = _encoder.encode(payload)
-    if len(data) > MAX_FRAME_BYTES:
+    if len(data) > MAX_FRAME_BYTES and (
+        KIND_OF[type(payload)] < RecordKind.UPDATE_LAYOUT or len(data) > MAX_HISTORY_BYTES
+    ):
         raise ValueError(
             f"{type(payload).__name__} of {len(data)} bytes exceeds {MAX_FRAME_BYTES}; split it"
         )

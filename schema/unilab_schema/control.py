@@ -34,6 +34,20 @@ class Hello(msgspec.Struct, frozen=True, array_like=True, tag="hello"):
     unix_ns: int
 
 
+class SourceFigures(msgspec.Struct, frozen=True, array_like=True):
+    """What a source measures of its own publishing.
+
+    ``backlog``: frames logged and not known to be journaled. ``log_calls`` and ``log_ns``: calls
+    of ``log()`` and the time inside them, since the start. ``ack_latency_ms``: the longest of
+    the last second or two from an append to the Cursor that covers it; ``None`` without any.
+    """
+
+    backlog: int
+    log_calls: int
+    log_ns: int
+    ack_latency_ms: float | None = None
+
+
 class Batch(msgspec.Struct, frozen=True, array_like=True, tag="batch"):
     """Spool records verbatim; empty = ping.
 
@@ -47,6 +61,7 @@ class Batch(msgspec.Struct, frozen=True, array_like=True, tag="batch"):
     unix_ns: int
     records: bytes = b""
     drops: dict[str, int] = {}
+    figures: SourceFigures | None = None
 
 
 class Cursor(msgspec.Struct, frozen=True, array_like=True, tag="cursor"):
@@ -83,7 +98,7 @@ class Reject(msgspec.Struct, frozen=True, array_like=True, tag="reject"):
 class SourceStatus(msgspec.Struct, frozen=True, array_like=True):
     """A source as the aggregator sees it. ``state``: ``live``, ``silent`` (nothing for 5 s),
     ``finished``, ``lost``. ``age_s``: since its last batch, ping included; ``frame_age_s``:
-    since its last frame."""
+    since its last frame. ``bad_messages``: what its connection sent and nobody could read."""
 
     key: SourceKey
     pid: int
@@ -95,22 +110,30 @@ class SourceStatus(msgspec.Struct, frozen=True, array_like=True):
     lost_frames: int
     drops: dict[str, int] = {}
     clock_skew_s: float = 0.0
+    duplicates: int = 0
+    bad_messages: int = 0
+    figures: SourceFigures | None = None
 
 
 class BackendStatus(msgspec.Struct, frozen=True, array_like=True):
-    """A writer's position. ``state``: ``running``, ``finished``, ``restarting``, ``failed``."""
+    """A writer's position. ``state``: ``running``, ``finished``, ``restarting``, ``failed``.
+    ``age_s``: since its writer's last word, ``None`` before the first; a writer says nothing
+    here, the aggregator does."""
 
     name: str
     state: str
     update: int
     pid: int = 0
     text: str = ""
+    age_s: float | None = None
 
 
 class Head(msgspec.Struct, frozen=True, array_like=True, tag="head"):
     """Where the run is; sent at each commit and once a second.
 
     ``update``: the last update sequence; ``durable``: the last one that is on the disk.
+    ``uptime_s``: of the aggregator. ``journal_full``: why it cannot write, empty while it can.
+    ``bad_messages``: what came to any of its sockets and was no message, since the run began.
     """
 
     epoch: Epoch
@@ -126,6 +149,9 @@ class Head(msgspec.Struct, frozen=True, array_like=True, tag="head"):
     ended: str | None = None
     late_values: int = 0
     quarantined: int = 0
+    uptime_s: float = 0.0
+    journal_full: str = ""
+    bad_messages: int = 0
 
 
 class Fetch(msgspec.Struct, frozen=True, array_like=True, tag="fetch"):

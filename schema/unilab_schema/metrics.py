@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from unilab_schema.canonical.bus import BUS as _BUS
 from unilab_schema.canonical.open import FAMILIES, RESERVED
 from unilab_schema.canonical.open import TERMINAL_ONLY as _TERMINAL_ONLY
 from unilab_schema.canonical.performance import PERFORMANCE
@@ -15,6 +16,7 @@ from unilab_schema.canonical.training import TRAINING
 from unilab_schema.metric_spec import METRIC_SCHEMA_VERSION, MetricSpec, OverRanks, OverTime
 
 __all__ = [
+    "BUS",
     "CANONICAL",
     "FAMILIES",
     "METRIC_SCHEMA_VERSION",
@@ -30,6 +32,10 @@ CANONICAL: dict[str, MetricSpec] = {spec.tag: spec for spec in TRAINING + PERFOR
 """The 68 tags of the schema, in the order of the published table."""
 TERMINAL_ONLY: dict[str, MetricSpec] = {spec.tag: spec for spec in _TERMINAL_ONLY}
 """Tags that travel in updates and reach no backend."""
+BUS: dict[str, MetricSpec] = {spec.tag: spec for spec in _BUS}
+"""What the bus measures of itself; beside them there is the family ``Bus/dropped/*``."""
+
+BUS_OWNER = "bus"
 
 _MAX_REMEMBERED = 8192
 """Look-ups that a table remembers; a caller that invents names must not fill the memory."""
@@ -44,7 +50,7 @@ class MetricTable:
 
     def __init__(self, extra: Iterable[MetricSpec] = ()) -> None:
         """``extra``: definitions as for :meth:`define`, which says what it raises."""
-        self._exact: dict[str, MetricSpec] = {**CANONICAL, **TERMINAL_ONLY}
+        self._exact: dict[str, MetricSpec] = {**CANONICAL, **TERMINAL_ONLY, **BUS}
         self._families: dict[str, MetricSpec] = {}
         self._remembered: dict[str, MetricSpec | None] = {}
         for spec in extra:
@@ -92,13 +98,17 @@ class MetricTable:
     def check(self, tag: str, *, strict: bool) -> str | None:
         """Why a caller may not log ``tag``, or ``None`` if it may.
 
-        Open mode refuses only empty and reserved names; strict mode also what is not
-        registered and what the logger assembles itself.
+        Open mode refuses only empty and reserved names, and what the bus measures of itself;
+        strict mode also what is not registered and what the logger assembles itself.
         """
         reason = _unusable(tag)
-        if reason is not None or not strict:
+        if reason is not None:
             return reason
         spec = self.spec(tag)
+        if spec is not None and spec.owner == BUS_OWNER:
+            return f"{tag!r} is measured by the bus itself"
+        if not strict:
+            return None
         if spec is None:
             return f"{tag!r} is not registered: define_metric() declares it"
         if spec.logger_owned:
@@ -130,7 +140,7 @@ class MetricTable:
 
     @staticmethod
     def _frozen(tag: str) -> bool:
-        if tag in CANONICAL or tag in TERMINAL_ONLY:
+        if tag in CANONICAL or tag in TERMINAL_ONLY or tag in BUS:
             return True
         return any(tag == family.tag or _matches(family.tag, tag) for family in FAMILIES)
 

@@ -50,6 +50,7 @@ IDENTITY = identity.Identity(
     version="0.1.0",
 )
 EPOCH = control.Epoch(bytes(range(16, 32)), 3)
+FIGURES = control.SourceFigures(3, 1000, 8_000_000, 24.5)
 EVENT = frames.EventFrame(
     "checkpoint", "saved", 7, 8, 40, {"path": "model.pt", "size": 12, "x": None}
 )
@@ -138,7 +139,7 @@ MESSAGES: dict[str, tuple[Any, msgspec.Struct]] = {
     "hello": (codec.decode_upward, control.Hello(IDENTITY, 1, 0, 11, 13)),
     "batch": (
         codec.decode_upward,
-        control.Batch(INCARNATION, 10, 11, 13, b"\x75\x6d", {"quota": 3}),
+        control.Batch(INCARNATION, 10, 11, 13, b"\x75\x6d", {"quota": 3}, FIGURES),
     ),
     "batch-ping": (codec.decode_upward, control.Batch(INCARNATION, 10, 11, 13)),
     "cursor": (codec.decode_downward, control.Cursor(EPOCH, 40, 30, 512, 11, 13, True, False)),
@@ -152,13 +153,20 @@ MESSAGES: dict[str, tuple[Any, msgspec.Struct]] = {
             1,
             RUN,
             "logs/sac/cart_pole/2026-01-02_03-04-05_numpy",
-            (control.SourceStatus(KEY, 4711, "node-1", "live", 0.02, None, 40, 0, {}, 0.0),),
-            (control.BackendStatus("tensorboard", "running", 90, 4712, ""),),
+            (
+                control.SourceStatus(
+                    KEY, 4711, "node-1", "live", 0.02, None, 40, 0, {}, 0.0, 5, 6, FIGURES
+                ),
+            ),
+            (control.BackendStatus("tensorboard", "running", 90, 4712, "", 0.25),),
             11,
             13,
             None,
             2,
             1,
+            60.5,
+            "disk full",
+            7,
         ),
     ),
     "fetch": (codec.decode_request, control.Fetch(1, 60, 500)),

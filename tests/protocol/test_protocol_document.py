@@ -19,6 +19,7 @@ PARTS: tuple[type[msgspec.Struct], ...] = (
     frames.Point,
     MetricSpec,
     control.Epoch,
+    control.SourceFigures,
     control.SourceStatus,
     control.BackendStatus,
 )
@@ -68,6 +69,8 @@ def test_limits_are_the_codes() -> None:
     assert "| message | 1 MiB |" in limits
     assert codec.MAX_FRAME_BYTES == 256 * 1024
     assert "| record payload of a source or of the history | 256 KiB |" in limits
+    assert codec.MAX_HISTORY_BYTES == 264 * 1024
+    assert "| a source's frame with its wrapping in the history | 264 KiB |" in limits
     assert f"| tags in a frame | {codec.MAX_FRAME_TAGS:,};" in limits
     assert f"| bytes of a tag | {codec.MAX_TAG_BYTES} |" in limits
     assert f"| layouts of a source | {codec.MAX_LAYOUTS}," in limits
