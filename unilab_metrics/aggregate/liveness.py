@@ -83,11 +83,14 @@ class Liveness:
 
     def vacate(self, source: SourceState) -> None:
         """A dead source: take what is left in its spool, then call it finished or lost."""
-        if source.identity.boot_id == self._boot_id:
-            directory = self._spools.spool_of(source.identity)
-            if directory is not None:
-                self._adopt(source, directory)
+        self.adopt_rest(source)
         self._leave(source, "finished" if source.ended is not None else "lost")
+
+    def adopt_rest(self, source: SourceState) -> None:
+        """Take what lies beyond the cursor in the spool of a source whose process is gone."""
+        directory = self._spools.spool_of(source.identity)
+        if directory is not None and self._is_spool_of(source, directory):
+            self._adopt(source, directory)
 
     def remove_finished(self) -> None:
         """At the end of the run: every spool that is durable and whose process is gone."""
@@ -95,12 +98,21 @@ class Liveness:
             directory = self._spools.spool_of(source.identity)
             if (
                 directory is not None
-                and source.identity.boot_id == self._boot_id
+                and self._is_spool_of(source, directory)
                 and self._core.durable_cursor(source.index) >= source.cursor
                 and lease.is_free(directory / LEASE_NAME)
+                and (source.ended is not None or SpoolReader(directory).last() <= source.cursor)
             ):
                 remove_spool(directory)
         self._spools.remove_empty()
+
+    def _is_spool_of(self, source: SourceState, directory: Path) -> bool:
+        if source.identity.boot_id == self._boot_id:
+            return True
+        # A node that was started again still has what lay on its disk.
+        found = SpoolReader(directory).identity
+        is_same = found is not None and found.incarnation == source.identity.incarnation
+        return is_same and lease.is_free(directory / LEASE_NAME)
 
     def _leave(self, source: SourceState, how: str) -> None:
         identity = source.identity

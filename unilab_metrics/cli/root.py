@@ -39,6 +39,7 @@ _COMMANDS = {
     "attach": ("unilab_metrics.cli.watch", "Open a sidecar on a live run."),
     "ls": ("unilab_metrics.cli.watch", "List live and recent runs."),
     "verify": ("unilab_metrics.cli.verify", "Prove that a run lost and changed nothing."),
+    "recover": ("unilab_metrics.cli.recover", "Complete a run that was cut off."),
     "aggregate": ("unilab_metrics.cli.processes", "Be the aggregator of a run."),
     "write": ("unilab_metrics.cli.processes", "Be the writer of one backend of a run."),
 }

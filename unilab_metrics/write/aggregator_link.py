@@ -25,10 +25,11 @@ _RETRY_S = 0.5
 class AggregatorLink:
     """Owned by one thread; never raises because of what the aggregator does or sends."""
 
-    def __init__(self, run_dir: Path) -> None:
+    def __init__(self, run_dir: Path, *, follow: bool = True) -> None:
+        """``follow``: false counts the aggregator as gone from the start."""
         self._bus = rendezvous.bus_directory(run_dir)
         self._lease = rendezvous.aggregator_lease(run_dir)
-        self._served_pid = owner_pid(self._lease)
+        self._served_pid = owner_pid(self._lease) if follow else None
         self._context: zmq.Context[Any] | None = None
         self._announce: zmq.Socket[bytes] | None = None
         self._fetch: zmq.Socket[bytes] | None = None

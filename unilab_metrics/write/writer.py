@@ -41,12 +41,14 @@ def run_writer(
     stop: Callable[[], bool],
     lease_wait_s: float = 3.0,
     log: Callable[[str], None] = print,
+    follow: bool = True,
 ) -> bool:
     """Write the run's history into ``backend`` until the run has ended, the aggregator is
     gone or ``stop`` says so; then everything durable is written, and the backend closed.
 
     Returns whether that was all: false for a writer that was stopped while its run goes on.
-    ``lease_wait_s``: how long to wait for a writer of an earlier aggregator to end. Raises
+    ``lease_wait_s``: how long to wait for a writer of an earlier aggregator to end. ``follow``:
+    false for a writer that completes what lies in the files, whoever holds the run. Raises
     :class:`LeaseHeldError` if another writer of this backend goes on,
     :class:`BackendError` if the backend still refused data at the end, and what
     ``HistoryReader`` raises for a damaged history.
@@ -54,20 +56,26 @@ def run_writer(
     bus = bus_directory(run_dir)
     lease = _take_lease(bus, f"writer-{backend.name}.lease", lease_wait_s)
     try:
-        return _Writer(run_dir, backend, stop, log).run()
+        return _Writer(run_dir, backend, stop, log, follow=follow).run()
     finally:
         lease.release()
 
 
 class _Writer:
     def __init__(
-        self, run_dir: Path, backend: Backend, stop: Callable[[], bool], log: Callable[[str], None]
+        self,
+        run_dir: Path,
+        backend: Backend,
+        stop: Callable[[], bool],
+        log: Callable[[str], None],
+        *,
+        follow: bool,
     ) -> None:
         self._bus = bus_directory(run_dir)
         self._backend = backend
         self._stop = stop
         self._log = log
-        self._link = AggregatorLink(run_dir)
+        self._link = AggregatorLink(run_dir, follow=follow)
         self._reader: HistoryReader | None = None
         self._problem = ""
         self._end_by_s: float | None = None

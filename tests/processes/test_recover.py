@@ -1,0 +1,160 @@
+"""``recover`` finishes what a training and its aggregator left when they died together."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+from pathlib import Path
+
+import pytest
+from case_runs import aggregator_pid, leftovers, processes, scalars, start
+from click.testing import CliRunner
+from real_runs import only_run, until
+
+from unilab_metrics.cli.root import commands
+from unilab_metrics.errors import ExitCode
+from unilab_metrics.run.summary import read_summary
+from unilab_metrics.run.verify import verify_run
+from unilab_metrics.transport.rendezvous import bus_directory
+
+TRAINING = """
+import sys, time
+import unilab_metrics as um
+
+count = int(sys.argv[2])
+publisher = um.init(algorithm="ppo", task="Toy", sim_backend="numpy", log_root=sys.argv[1])
+for iteration in range(count):
+    publisher.log({"Loss/value": float(iteration)}, iteration=iteration)
+print("logged", flush=True)
+while True:
+    sys.stdin.readline()
+    publisher.log({"Loss/value": float(count)}, iteration=count)
+    count += 1
+    print("more", flush=True)
+"""
+
+
+def recover(run_dir: Path, *options: str, code: int = ExitCode.OK) -> str:
+    done = CliRunner().invoke(commands, ["recover", str(run_dir), *options])
+    assert done.exit_code == code, done.output
+    return done.output
+
+
+def started(tmp_path: Path, count: int = 40) -> tuple[subprocess.Popen[str], Path]:
+    training = start(TRAINING, tmp_path, str(count))
+    assert training.stdout is not None
+    assert training.stdout.readline() == "logged\n"
+    return training, only_run(tmp_path)
+
+
+def one_more(training: subprocess.Popen[str]) -> None:
+    assert training.stdin is not None
+    assert training.stdout is not None
+    training.stdin.write("\n")
+    training.stdin.flush()
+    assert training.stdout.readline() == "more\n"
+
+
+def kill(*pids: int) -> None:
+    for pid in pids:
+        os.kill(pid, signal.SIGSTOP)
+    for pid in pids:
+        os.kill(pid, signal.SIGKILL)
+
+
+def killed_together(tmp_path: Path, count: int = 40, more: int = 5) -> Path:
+    """A run whose training, aggregator and writer died at once, the last frames unsent."""
+    training, run_dir = started(tmp_path, count)
+    pid = aggregator_pid(run_dir)
+    until(lambda: len(scalars(run_dir).get("Loss/value", [])) == count, 30.0)
+    os.kill(pid, signal.SIGSTOP)
+    for _ in range(more):
+        one_more(training)
+    kill(training.pid, pid, *(writer.pid for writer in processes("write")))
+    training.communicate()
+    until(lambda: not processes("aggregate") and not processes("write"))
+    return run_dir
+
+
+def test_frames_that_never_left_the_spool_reach_the_backend_once(tmp_path: Path) -> None:
+    run_dir = killed_together(tmp_path)
+    output = recover(run_dir)
+    assert "adopted      5 records of 1 process" in output
+    assert "ended        failed: gone without goodbye: learner of rank 0 (written now)" in output
+    assert "losses       0 frames lost, dropped: nothing" in output
+    assert scalars(run_dir) == {"Loss/value": [(n, float(n)) for n in range(45)]}
+    verified = verify_run(run_dir)
+    assert (verified.history.ended, verified.lost_frames) == ("failed", 0)
+    summary = read_summary(run_dir)
+    assert summary is not None
+    assert summary["completed_iterations"] == 45
+    assert summary["bus"]["backends"] == {"tensorboard": summary["bus"]["updates"]}
+    assert [path for path in leftovers() if "launch" not in path] == []
+
+
+def test_a_second_time_there_is_nothing_to_do(tmp_path: Path) -> None:
+    run_dir = killed_together(tmp_path, 5, 1)
+    recover(run_dir)
+    before = {path: path.stat().st_mtime_ns for path in run_dir.rglob("*") if path.is_file()}
+    output = recover(run_dir)
+    assert output.startswith("nothing to do: the run is complete\n")
+    assert {
+        path: path.stat().st_mtime_ns for path in run_dir.rglob("*") if path.is_file()
+    } == before
+    assert json.loads(recover(run_dir, "--json"))["did_something"] is False
+
+
+def test_a_live_run_is_refused_and_named(tmp_path: Path) -> None:
+    training, run_dir = started(tmp_path, 3)
+    pid = aggregator_pid(run_dir)
+    assert f"live aggregator (pid {pid})" in recover(run_dir, code=ExitCode.REFUSED)
+    kill(pid)
+    # Before its successor is up.
+    output = recover(run_dir, code=ExitCode.REFUSED)
+    assert f"learner of rank 0 (pid {training.pid})" in output or "live aggregator" in output
+    training.kill()
+    training.communicate()
+    # An aggregator that was on its way up may finish the run instead.
+    recover(run_dir, "--wait", "30")
+    assert len(scalars(run_dir)["Loss/value"]) == 3
+
+
+def test_a_run_that_never_had_an_aggregator_is_recovered_from_its_spool(tmp_path: Path) -> None:
+    training = start(TRAINING, tmp_path, "7", UNILAB_METRICS_PYTHON="/bin/false")
+    assert training.stdout is not None
+    assert training.stdout.readline() == "logged\n"
+    run_dir = only_run(tmp_path)
+    training.kill()
+    training.communicate()
+    report = json.loads(recover(run_dir, "--json"))
+    assert report["complete"]
+    assert report["iterations_sealed"] == 7
+    assert report["adopted"][0]["pid"] == training.pid
+    assert scalars(run_dir) == {"Loss/value": [(n, float(n)) for n in range(7)]}
+
+
+def test_a_copy_on_another_node_says_whose_spool_is_not_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run_dir = killed_together(tmp_path, 10, 3)
+    copied = tmp_path / "elsewhere" / "run"
+    shutil.copytree(run_dir, copied)
+    monkeypatch.setenv("UNILAB_METRICS_SPOOL", str(tmp_path / "other-spools"))
+    (bus_directory(copied) / "settings.json").unlink()
+    hidden = tmp_path / "hidden"
+    spool = next(Path(os.environ["TMPDIR"]).parent.joinpath("spool").iterdir())
+    spool.rename(hidden)
+    output = recover(copied)
+    assert "not here     learner of rank 0" in output
+    assert "its spool is not on this node" in output
+    assert len(scalars(copied)["Loss/value"]) == 10
+    hidden.rename(spool)
+    monkeypatch.undo()
+    shutil.rmtree(spool)
+
+
+def test_what_is_no_run_is_refused(tmp_path: Path) -> None:
+    recover(tmp_path, code=ExitCode.RUN_NOT_FOUND)

@@ -1,0 +1,74 @@
+"""``recover``: complete a run that was cut off."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+from pathlib import Path
+
+import click
+
+from unilab_metrics.cli.directories import existing_run
+from unilab_metrics.errors import ExitCode
+
+_EPILOG = """\b
+Examples
+  unilab-metrics recover logs/sac/cart_reach/2026-03-09_18-30-00_numpy
+  unilab-metrics recover RUN_DIR --wait 30       after a kill: its processes may take a moment
+  unilab-metrics recover RUN_DIR --json | jq .backends
+
+\b
+Exit codes
+  0  the run is complete, or was complete before
+  1  not everything could be done (the disk is full, a backend refuses, a spool that is not
+     this run's); what could be done is done, run it again
+  3  no run in RUN_DIR
+  5  refused: the run has a live aggregator, or processes of it live on this node (their pids
+     are named), or its bus directory is open to others
+  6  a journal that cannot be continued: damaged, or of a version that this program does not know
+"""
+
+
+@click.command(epilog=_EPILOG)
+@click.argument("run_dir", type=click.Path(file_okay=False, path_type=Path))
+@click.option(
+    "--wait",
+    "wait_s",
+    type=click.FloatRange(0.0),
+    default=0.0,
+    show_default=True,
+    metavar="SECONDS",
+    help="How long to wait for processes of the run to end.",
+)
+@click.option(
+    "--timeout",
+    "timeout_s",
+    type=click.FloatRange(0.0),
+    default=60.0,
+    show_default=True,
+    metavar="SECONDS",
+    help="How long a full disk is tried.",
+)
+@click.option("--json", "as_json", is_flag=True, help="One JSON object instead of lines.")
+def recover(run_dir: Path, wait_s: float, timeout_s: float, *, as_json: bool) -> int:
+    """Complete the run in RUN_DIR after its training and its aggregator died together.
+
+    Needs no live process. Takes in what the dead processes of this node left in their spools,
+    seals the open iterations, ends the run if nobody has, brings every backend and
+    run_summary.json up to date, and removes what is safely in the journal. A second time
+    there is nothing to do. Frames on other nodes stay there: run it there too, before.
+    """
+    from unilab_metrics.run.recovering import recover_run
+    from unilab_metrics.run.recovery_report import recovery_fields, recovery_lines
+
+    run_dir = existing_run(run_dir).absolute()
+    # What an aggregator says into its log is in the report here.
+    with contextlib.redirect_stdout(io.StringIO()):
+        recovery = recover_run(run_dir, wait_s=wait_s, timeout_s=timeout_s)
+    if as_json:
+        click.echo(json.dumps(recovery_fields(recovery), indent=2))
+    else:
+        for line in recovery_lines(recovery):
+            click.echo(line)
+    return ExitCode.OK if recovery.is_complete else ExitCode.UNEXPECTED

@@ -1,0 +1,259 @@
+"""``recover``: finish a run that nobody is at work on, without sockets and without waiting.
+
+What the next attempt or a live aggregator would do: adopt what lies in the spools, seal, end
+the run, complete every backend and the summary, remove what is durable. Safe to interrupt
+and to repeat: each step begins where the files are.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import socket
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple, cast
+
+from unilab_metrics.aggregate.leftovers import SpoolDirectories
+from unilab_metrics.aggregate.offline import OfflineJournal, Taken
+from unilab_metrics.aggregate.outcome import outcome_of
+from unilab_metrics.aggregate.recovery import Recovered, recover
+from unilab_metrics.errors import ExitCode, LeaseHeldError, StorageError, UnilabMetricsError
+from unilab_metrics.outcome import COMPLETED, RunOutcome
+from unilab_metrics.run.bus_settings import BusSettings, clear_launch, read_settings
+from unilab_metrics.run.spool_places import LiveProcess, live_processes, spool_places, spools_in
+from unilab_metrics.run.summary import read_summary, write_summary
+from unilab_metrics.storage.filesystem import private_directory, runtime_directory
+from unilab_metrics.storage.lease import Lease
+from unilab_metrics.transport import registry, rendezvous
+from unilab_metrics.transport.ipc import remove_dead_endpoints
+from unilab_metrics.transport.rendezvous import AGGREGATOR_LEASE, bus_directory
+from unilab_metrics.write.process import make_backend
+from unilab_metrics.write.writer import run_writer
+from unilab_schema.identity import Identity
+
+_POLL_S = 0.1
+
+
+class RunIsLiveError(UnilabMetricsError):
+    """A run that processes are at work on. Facts: ``pids``."""
+
+    exit_code = ExitCode.REFUSED
+
+    def __init__(self, text: str, pids: Sequence[int]) -> None:
+        super().__init__(text)
+        self.pids = list(pids)
+
+
+class BackendResult(NamedTuple):
+    """``before`` and ``after``: last update sequence that the backend held. ``problem``: why
+    it is not complete, empty if it is."""
+
+    name: str
+    before: int
+    after: int
+    problem: str = ""
+
+
+class Recovery(NamedTuple):
+    """What was done. ``ended``: the text of a ``RunEnded`` that was missing, else ``None``.
+    ``elsewhere``: sources without a goodbye whose spools are not on this node. ``refused``:
+    spools that were left where they are, and why. ``removed``: spool directories."""
+
+    run_dir: Path
+    outcome: RunOutcome
+    taken: Sequence[Taken]
+    iterations_sealed: int
+    supplements: int
+    ended: str | None
+    elsewhere: Sequence[Identity]
+    refused: dict[str, str]
+    damaged_records: int
+    backends: Sequence[BackendResult]
+    removed: int
+    wrote_summary: bool
+    seconds: float
+
+    @property
+    def did_something(self) -> bool:
+        """False if the run was complete already."""
+        return bool(
+            self.taken
+            or self.iterations_sealed
+            or self.supplements
+            or self.ended is not None
+            or self.removed
+            or self.wrote_summary
+            or any(backend.after != backend.before for backend in self.backends)
+        )
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether nothing is left to do on this node."""
+        return not self.refused and not any(backend.problem for backend in self.backends)
+
+
+def recover_run(run_dir: Path, *, wait_s: float = 0.0, timeout_s: float = 60.0) -> Recovery:
+    """Complete the run. ``wait_s``: how long to wait for its processes to end; ``timeout_s``:
+    how long a full disk is tried.
+
+    Raises :class:`RunIsLiveError`, ``UnsafePathError`` for a bus directory that others may
+    enter, ``DamagedFileError`` and ``UnknownVersionError`` for a journal that cannot be
+    continued, ``StorageError`` for a disk that stays full, and ``OSError``.
+    """
+    began_s = time.monotonic()
+    bus_dir = private_directory(bus_directory(run_dir))
+    held = _take_lease(bus_dir, began_s + wait_s)
+    try:
+        return _Run(run_dir, bus_dir, began_s).recover(began_s + wait_s, timeout_s)
+    finally:
+        held.release()
+
+
+def _take_lease(bus_dir: Path, deadline_s: float) -> Lease:
+    owner = f"pid {os.getpid()} on {socket.gethostname()}".encode()
+    while True:
+        try:
+            return Lease.create(bus_dir, AGGREGATOR_LEASE, owner)
+        except LeaseHeldError as error:
+            if time.monotonic() >= deadline_s:
+                pid = error.pid or 0
+                text = f"the run has a live aggregator (pid {pid or 'unknown'}), which completes it"
+                raise RunIsLiveError(text, [pid]) from error
+        time.sleep(_POLL_S)
+
+
+class _Run:
+    def __init__(self, run_dir: Path, bus_dir: Path, began_s: float) -> None:
+        self._run_dir = run_dir
+        self._bus_dir = bus_dir
+        self._began_s = began_s
+        self._settings: BusSettings = read_settings(run_dir)
+
+    def recover(self, deadline_s: float, timeout_s: float) -> Recovery:
+        found = recover(self._bus_dir)
+        identities = [source.identity for source in found.state.data.sources]
+        places = spool_places(self._settings, identities)
+        _await_end(lambda: live_processes(places, identities), deadline_s)
+        if _is_finished(found) and not any(True for _ in spools_in(places)):
+            state = found.state
+            return self._complete(lambda held: outcome_of(state, self._run_dir, {}, held), places)
+        journal = OfflineJournal(self._bus_dir, SpoolDirectories(places))
+        try:
+            ended = journal.finish()
+            journal.make_durable(timeout_s)
+            return self._complete(
+                lambda held: journal.outcome(self._run_dir, held), places, journal, ended=ended
+            )
+        finally:
+            journal.close()
+
+    def _complete(
+        self,
+        outcome: Callable[[dict[str, int]], RunOutcome],
+        places: Sequence[Path],
+        journal: OfflineJournal | None = None,
+        *,
+        ended: bool = False,
+    ) -> Recovery:
+        first = outcome({})
+        if journal is not None:
+            # Readers of the summary do not wait for a backend that is stuck.
+            write_summary(first)
+        backends = [
+            _complete_backend(self._run_dir, name, self._settings.log_interval, first.updates)
+            for name in self._settings.backends
+        ]
+        final = outcome({backend.name: backend.after for backend in backends})
+        wrote_summary = journal is not None or not _is_told(self._run_dir, final)
+        if wrote_summary:
+            write_summary(final)
+        before = len(list(spools_in(places)))
+        if journal is not None:
+            journal.remove_spools()
+        removed = before - len(list(spools_in(places)))
+        if final.status == COMPLETED:
+            clear_launch(self._settings.launch, self._run_dir, places)
+        self._remove_traces()
+        return Recovery(
+            run_dir=self._run_dir,
+            outcome=final,
+            taken=journal.taken() if journal is not None else [],
+            iterations_sealed=journal.seals["iterations"] if journal is not None else 0,
+            supplements=journal.seals["supplements"] if journal is not None else 0,
+            ended=(final.text or final.status) if ended else None,
+            elsewhere=journal.elsewhere if journal is not None else [],
+            refused={os.fspath(p): why for p, why in journal.refused.items()} if journal else {},
+            damaged_records=journal.damaged_records if journal else 0,
+            backends=backends,
+            removed=removed,
+            wrote_summary=wrote_summary,
+            seconds=time.monotonic() - self._began_s,
+        )
+
+    def _remove_traces(self) -> None:
+        """What says that an aggregator is there."""
+        rendezvous.remove(self._bus_dir)
+        registry.unregister(self._run_dir)
+        with contextlib.suppress(OSError, StorageError):
+            remove_dead_endpoints(runtime_directory())
+
+
+def _await_end(living: Callable[[], list[LiveProcess]], deadline_s: float) -> None:
+    while processes := living():
+        if time.monotonic() >= deadline_s:
+            who = ", ".join(map(str, processes))
+            count = "processes" if len(processes) > 1 else "a process"
+            text = f"{count} of the run lives on this node: {who}"
+            raise RunIsLiveError(text, [process.pid for process in processes])
+        time.sleep(_POLL_S)
+
+
+def _is_finished(found: Recovered) -> bool:
+    """Whether the journal itself needs nothing."""
+    data = found.state.data
+    return (
+        data.ended is not None
+        and all(source.status != "live" for source in data.sources)
+        and not data.windows.open
+        and not data.windows.late
+        and not found.missing
+        and found.last_update == data.next_update - 1
+    )
+
+
+def _complete_backend(run_dir: Path, name: str, log_interval: int, last: int) -> BackendResult:
+    positions: list[int] = []
+    try:
+        backend = make_backend(name, run_dir, log_interval)
+    except ValueError as error:
+        return BackendResult(name, 0, 0, str(error))
+    problem = ""
+    try:
+        # The first word comes when the backend has found its position.
+        run_writer(
+            run_dir,
+            backend,
+            stop=lambda: True,
+            log=lambda _: positions.append(backend.update),
+            follow=False,
+        )
+    except LeaseHeldError as error:
+        problem = f"a writer is at work (pid {error.pid})"
+    except (OSError, UnilabMetricsError) as error:
+        problem = str(error)
+    before = positions[0] if positions else 0
+    if not problem and backend.update < last:
+        problem = f"lacks the updates after {backend.update}"
+    return BackendResult(name, before, backend.update, problem)
+
+
+def _is_told(run_dir: Path, outcome: RunOutcome) -> bool:
+    """Whether the summary that lies there says how it ended, and of all of it."""
+    summary = read_summary(run_dir)
+    if summary is None or summary.get("status") != outcome.status:
+        return False
+    bus = cast("dict[str, Any]", summary.get("bus") or {})
+    told = (bus.get("attempt"), bus.get("updates"), bus.get("backends"))
+    return told == (outcome.attempt, outcome.updates, dict(outcome.backends))

@@ -1,0 +1,127 @@
+"""What ``recover`` did, in a few lines and as JSON. Pure."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from unilab_metrics.run.recovering import BackendResult, Recovery
+from unilab_metrics.run.verify import dropped_text
+from unilab_schema.identity import Identity
+
+
+def recovery_lines(recovery: Recovery) -> list[str]:
+    """For people."""
+    if not recovery.did_something and recovery.is_complete:
+        return ["nothing to do: the run is complete", *_backend_lines(recovery)]
+    lines = [f"adopted      {_adopted(recovery)}"]
+    for taken in recovery.taken:
+        why = f", {taken.lost:,} lost ({'; '.join(taken.reasons) or 'unknown'})"
+        lost = why if taken.lost else ""
+        lines.append(
+            f"             {_name(taken.identity)}: {_count(taken.records, 'record')}{lost}"
+        )
+    lines += [
+        f"not here     {_name(identity)}: its spool is not on this node ({identity.host} had it)"
+        for identity in recovery.elsewhere
+    ]
+    lines += [f"left alone   {path}: {why}" for path, why in recovery.refused.items()]
+    sealed = _count(recovery.iterations_sealed, "iteration")
+    if recovery.supplements:
+        sealed += f", {_count(recovery.supplements, 'supplement')}"
+    lines.append(f"sealed       {sealed}")
+    outcome = recovery.outcome
+    how = "" if recovery.ended is None else " (written now)"
+    text = f": {outcome.text}" if outcome.text else ""
+    lines.append(f"ended        {outcome.status}{text}{how}")
+    lost_frames = sum(source.lost for source in outcome.sources)
+    lines.append(
+        f"losses       {_count(lost_frames, 'frame')} lost, dropped: {dropped_text(_drops(recovery))}"
+    )
+    if recovery.damaged_records:
+        lines.append(f"damage       {_count(recovery.damaged_records, 'record')} of the wal")
+    lines += _backend_lines(recovery)
+    lines.append(f"removed      {_count(recovery.removed, 'spool')}")
+    lines.append(f"time         {recovery.seconds:.2f} s")
+    return lines
+
+
+def recovery_fields(recovery: Recovery) -> dict[str, Any]:
+    """For programs."""
+    outcome = recovery.outcome
+    return {
+        "run_dir": str(recovery.run_dir),
+        "did_something": recovery.did_something,
+        "complete": recovery.is_complete,
+        "status": outcome.status,
+        "text": outcome.text,
+        "ended_now": recovery.ended is not None,
+        "attempt": outcome.attempt,
+        "updates": outcome.updates,
+        "adopted": [
+            {
+                **_identity_fields(taken.identity),
+                "records": taken.records,
+                "lost": taken.lost,
+                "reasons": list(taken.reasons),
+            }
+            for taken in recovery.taken
+        ],
+        "not_here": [_identity_fields(identity) for identity in recovery.elsewhere],
+        "left_alone": dict(recovery.refused),
+        "iterations_sealed": recovery.iterations_sealed,
+        "supplements_sealed": recovery.supplements,
+        "lost_frames": sum(source.lost for source in outcome.sources),
+        "dropped_calls": _drops(recovery),
+        "damaged_records": recovery.damaged_records,
+        "backends": [backend._asdict() for backend in recovery.backends],
+        "removed_spools": recovery.removed,
+        "seconds": recovery.seconds,
+    }
+
+
+def _adopted(recovery: Recovery) -> str:
+    records = sum(taken.records for taken in recovery.taken)
+    if not recovery.taken:
+        return "nothing"
+    return f"{_count(records, 'record')} of {_count(len(recovery.taken), 'process', 'es')}"
+
+
+def _backend_lines(recovery: Recovery) -> list[str]:
+    return [
+        f"{backend.name:<12} {_position(backend, recovery.outcome.updates)}"
+        for backend in recovery.backends
+    ]
+
+
+def _position(backend: BackendResult, last: int) -> str:
+    moved = f"{backend.before:,} to " if backend.before != backend.after else ""
+    text = f"update {moved}{backend.after:,} of {last:,}"
+    return f"{text}: {backend.problem}" if backend.problem else text
+
+
+def _drops(recovery: Recovery) -> dict[str, int]:
+    drops: dict[str, int] = {}
+    for source in recovery.outcome.sources:
+        for reason, count in source.drops.items():
+            drops[reason] = drops.get(reason, 0) + count
+    return drops
+
+
+def _name(identity: Identity) -> str:
+    key = identity.key
+    return f"{key.role} of rank {key.rank} (pid {identity.pid})"
+
+
+def _identity_fields(identity: Identity) -> dict[str, Any]:
+    key = identity.key
+    return {
+        "rank": key.rank,
+        "role": key.role,
+        "instance": key.instance,
+        "pid": identity.pid,
+        "host": identity.host,
+    }
+
+
+def _count(number: int, what: str, plural: str = "s") -> str:
+    return f"{number:,} {what}" + ("" if number == 1 else plural)

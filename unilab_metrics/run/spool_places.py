@@ -1,0 +1,98 @@
+"""Where the spools of a run may lie on this node, and which of its processes live here."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from unilab_metrics.errors import StorageError
+from unilab_metrics.run.bus_settings import BusSettings
+from unilab_metrics.storage import lease
+from unilab_metrics.storage.filesystem import boot_id, check_private, spool_candidates
+from unilab_metrics.storage.spool_reader import LEASE_NAME, SpoolReader
+from unilab_schema.identity import Identity, SourceKey
+
+
+class LiveProcess(NamedTuple):
+    """A process whose spool's lease is held. ``key``: ``None`` if its identity is not readable;
+    ``pid`` is 0 in another pid namespace."""
+
+    key: SourceKey | None
+    pid: int
+
+    def __str__(self) -> str:
+        what = "a process" if self.key is None else f"{self.key.role} of rank {self.key.rank}"
+        return f"{what} (pid {self.pid})"
+
+
+def spool_places(settings: BusSettings, identities: Iterable[Identity]) -> list[Path]:
+    """The launch directories in which the run's spools may lie, those that exist.
+
+    Those that the settings name, the same launches below every place where this user's spools
+    may lie now, and where the sources said that theirs are. That last word comes from another
+    process: it counts only for a private directory of ours with a launch's name.
+    """
+    named = [Path(spool) for spool in settings.spools if Path(spool).is_absolute()]
+    launches = dict.fromkeys([path.name for path in named])
+    if settings.launch:
+        launches[settings.launch] = None
+    places = dict.fromkeys(named)
+    for root in spool_candidates():
+        places |= dict.fromkeys(root / launch for launch in launches)
+    for identity in identities:
+        place = Path(identity.spool_path).parent
+        if place not in places and ".." not in place.parts and _is_private(place):
+            places[place] = None
+    return [place for place in places if place.is_dir() and not place.is_symlink()]
+
+
+def _is_private(place: Path) -> bool:
+    if not place.is_absolute() or len(place.parts) < 3:
+        return False
+    try:
+        for path in (place, place.parent):
+            check_private(path, path.lstat(), directory=True)
+    except (OSError, StorageError):
+        return False
+    return True
+
+
+def spools_in(places: Sequence[Path]) -> Iterator[Path]:
+    """Every spool directory in these places; what cannot be listed is left out."""
+    for place in places:
+        with contextlib.suppress(OSError):
+            for name in sorted(os.listdir(place)):
+                directory = place / name
+                if directory.is_dir() and not directory.is_symlink():
+                    yield directory
+
+
+def live_processes(places: Sequence[Path], identities: Iterable[Identity]) -> list[LiveProcess]:
+    """Processes of the run that hold a lease on this node. Raises ``OSError`` for leases that
+    may not be asked."""
+    found: dict[Path, LiveProcess] = {}
+    for directory in spools_in(places):
+        path = directory / LEASE_NAME
+        pid = lease.owner_pid(path)
+        if pid is not None:
+            identity = _identity(directory)
+            found[path] = LiveProcess(identity and identity.key, pid)
+    this_boot = boot_id()
+    for identity in identities:
+        path = Path(identity.lease_path)
+        if identity.boot_id == this_boot and path not in found and path.is_absolute():
+            with contextlib.suppress(OSError, ValueError):
+                pid = lease.owner_pid(path)
+                if pid is not None:
+                    found[path] = LiveProcess(identity.key, pid)
+    return list(found.values())
+
+
+def _identity(directory: Path) -> Identity | None:
+    try:
+        return SpoolReader(directory).identity
+    except OSError:
+        return None
