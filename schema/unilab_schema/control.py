@@ -134,6 +134,8 @@ class Head(msgspec.Struct, frozen=True, array_like=True, tag="head"):
     ``update``: the last update sequence; ``durable``: the last one that is on the disk.
     ``uptime_s``: of the aggregator. ``journal_full``: why it cannot write, empty while it can.
     ``bad_messages``: what came to any of its sockets and was no message, since the run began.
+    ``refused_connections``: who was not let in, since the aggregator started. ``fetch_port``:
+    the TCP port beside this one that answers requests, 0 if there is none.
     """
 
     epoch: Epoch
@@ -152,6 +154,8 @@ class Head(msgspec.Struct, frozen=True, array_like=True, tag="head"):
     uptime_s: float = 0.0
     journal_full: str = ""
     bad_messages: int = 0
+    refused_connections: int = 0
+    fetch_port: int = 0
 
 
 class Fetch(msgspec.Struct, frozen=True, array_like=True, tag="fetch"):

@@ -167,6 +167,8 @@ MESSAGES: dict[str, tuple[Any, msgspec.Struct]] = {
             60.5,
             "disk full",
             7,
+            5,
+            7401,
         ),
     ),
     "fetch": (codec.decode_request, control.Fetch(1, 60, 500)),
