@@ -31,6 +31,8 @@ class ConnectionFile(msgspec.Struct, frozen=True, kw_only=True):
     ``journal``: the journal id in hex, which names the run over restarts of the aggregator.
     ``pid``, ``started_unix_ns``, ``boot_id`` and ``host``: this aggregator.
     ``ingest``, ``announce``, ``fetch``: its endpoints. ``launch``: the launch key.
+    ``tcp_ingest``, ``tcp_announce``, ``tcp_fetch``: the same for other nodes, and ``server_key``
+    the public key in z85 that answers there; empty if it listens on this node only.
     """
 
     version: int = CONNECTION_FILE_VERSION
@@ -44,6 +46,10 @@ class ConnectionFile(msgspec.Struct, frozen=True, kw_only=True):
     announce: str
     fetch: str
     launch: str = ""
+    tcp_ingest: str = ""
+    tcp_announce: str = ""
+    tcp_fetch: str = ""
+    server_key: str = ""
 
 
 class _VersionOnly(msgspec.Struct, frozen=True):

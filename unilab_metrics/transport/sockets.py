@@ -3,6 +3,7 @@
 A socket is used and closed by the thread that made it, in the process that made it. No
 call here waits: sends and receives are the caller's, with ``zmq.NOBLOCK`` or a poller.
 Nothing lingers: what must not be lost is in a spool or a journal, never in a socket.
+TCP is only ever spoken with CURVE: there is no call here that could do without.
 libzmq leaves the file of an ipc endpoint behind, so bound sockets are closed with
 :func:`close` or :func:`terminate`, which remove it.
 """
@@ -15,10 +16,16 @@ from weakref import WeakKeyDictionary
 
 import zmq
 
-from unilab_metrics.errors import EndpointError
+from unilab_metrics.errors import EndpointError, EndpointInUseError
+from unilab_metrics.transport.addresses import TcpAddress, parse_tcp
 from unilab_metrics.transport.ipc import BoundFile, exclusive_bind, ipc_path
+from unilab_metrics.transport.keys import CurveClient, CurveServer
 from unilab_schema.codec import MAX_MESSAGE_BYTES
 
+INGEST_DOMAIN = b"ingest"
+ANNOUNCE_DOMAIN = b"announce"
+FETCH_DOMAIN = b"fetch"
+"""ZAP domains: each socket says by its own which use a key must have."""
 HANDSHAKE_MS = 3000
 RECONNECT_MS = 100
 RECONNECT_MAX_MS = 1000
@@ -28,6 +35,9 @@ CONTROL_QUEUE = 256
 """Small messages per connection: cursors and heads."""
 REPLY_QUEUE = 8
 """Replies of up to 1 MiB per subscriber; a stopped one loses further ones and asks again."""
+
+TCP_KEEPALIVE_IDLE_S = 60
+"""A connection that a firewall has forgotten is noticed after this and three probes."""
 
 _bound: WeakKeyDictionary[zmq.Socket[bytes], BoundFile] = WeakKeyDictionary()
 
@@ -42,26 +52,44 @@ def context() -> zmq.Context[zmq.Socket[bytes]]:
     return made
 
 
-def dealer(ctx: zmq.Context[zmq.Socket[bytes]], endpoint: str) -> zmq.Socket[bytes]:
-    """The shipper's side of ``ingest``. A send without a live peer raises ``zmq.Again``."""
-    return _connect(ctx, zmq.DEALER, endpoint, send_queue=BATCH_QUEUE, receive_queue=CONTROL_QUEUE)
+def dealer(
+    ctx: zmq.Context[zmq.Socket[bytes]], endpoint: str, curve: CurveClient | None = None
+) -> zmq.Socket[bytes]:
+    """The shipper's side of ``ingest``. A send without a live peer raises ``zmq.Again``.
+    ``curve``: the keys, for TCP; :class:`EndpointError` without."""
+    return _connect(
+        ctx, zmq.DEALER, endpoint, curve, send_queue=BATCH_QUEUE, receive_queue=CONTROL_QUEUE
+    )
 
 
-def request(ctx: zmq.Context[zmq.Socket[bytes]], endpoint: str) -> zmq.Socket[bytes]:
-    """A subscriber's side of ``serve``. A send without a live peer raises ``zmq.Again``."""
-    return _connect(ctx, zmq.DEALER, endpoint, send_queue=CONTROL_QUEUE, receive_queue=REPLY_QUEUE)
+def request(
+    ctx: zmq.Context[zmq.Socket[bytes]], endpoint: str, curve: CurveClient | None = None
+) -> zmq.Socket[bytes]:
+    """A subscriber's side of ``serve``. A send without a live peer raises ``zmq.Again``.
+    ``curve``: as in :func:`dealer`."""
+    return _connect(
+        ctx, zmq.DEALER, endpoint, curve, send_queue=CONTROL_QUEUE, receive_queue=REPLY_QUEUE
+    )
 
 
-def listen(ctx: zmq.Context[zmq.Socket[bytes]], endpoint: str) -> zmq.Socket[bytes]:
-    """A subscriber's side of ``announce``: every Head; a slow reader misses some."""
-    made = _connect(ctx, zmq.SUB, endpoint, send_queue=CONTROL_QUEUE, receive_queue=CONTROL_QUEUE)
+def listen(
+    ctx: zmq.Context[zmq.Socket[bytes]], endpoint: str, curve: CurveClient | None = None
+) -> zmq.Socket[bytes]:
+    """A subscriber's side of ``announce``: every Head; a slow reader misses some.
+    ``curve``: as in :func:`dealer`."""
+    made = _connect(
+        ctx, zmq.SUB, endpoint, curve, send_queue=CONTROL_QUEUE, receive_queue=CONTROL_QUEUE
+    )
     made.set(zmq.SUBSCRIBE, b"")
     return made
 
 
 def ingest(ctx: zmq.Context[zmq.Socket[bytes]], endpoint: str) -> zmq.Socket[bytes]:
     """Where sources send their batches (ROUTER). Raises as :func:`serve` does."""
-    return _bind(ctx, zmq.ROUTER, endpoint, send_queue=CONTROL_QUEUE, receive_queue=BATCH_QUEUE)
+    return _bind(
+        ctx, zmq.ROUTER, endpoint, INGEST_DOMAIN,
+        send_queue=CONTROL_QUEUE, receive_queue=BATCH_QUEUE,
+    )  # fmt: skip
 
 
 def announce(ctx: zmq.Context[zmq.Socket[bytes]], endpoint: str) -> zmq.Socket[bytes]:
@@ -69,8 +97,8 @@ def announce(ctx: zmq.Context[zmq.Socket[bytes]], endpoint: str) -> zmq.Socket[b
     a head can be sent at once. A stopped subscriber loses heads and holds nobody up.
     Raises as :func:`serve` does."""
     return _bind(
-        ctx, zmq.XPUB, endpoint, send_queue=CONTROL_QUEUE, receive_queue=CONTROL_QUEUE,
-        options=((zmq.XPUB_VERBOSE, 1),),
+        ctx, zmq.XPUB, endpoint, ANNOUNCE_DOMAIN,
+        send_queue=CONTROL_QUEUE, receive_queue=CONTROL_QUEUE, options=((zmq.XPUB_VERBOSE, 1),),
     )  # fmt: skip
 
 
@@ -81,7 +109,37 @@ def serve(ctx: zmq.Context[zmq.Socket[bytes]], endpoint: str) -> zmq.Socket[byte
     :class:`EndpointError` when something that is no socket lies there, the path is too long
     or not private.
     """
-    return _bind(ctx, zmq.ROUTER, endpoint, send_queue=REPLY_QUEUE, receive_queue=CONTROL_QUEUE)
+    return _bind(
+        ctx, zmq.ROUTER, endpoint, FETCH_DOMAIN,
+        send_queue=REPLY_QUEUE, receive_queue=CONTROL_QUEUE,
+    )  # fmt: skip
+
+
+def bind_tcp(made: zmq.Socket[bytes], address: TcpAddress, curve: CurveServer) -> TcpAddress:
+    """Let a socket of ours listen on TCP too, with CURVE; the address that it got.
+
+    Raises :class:`EndpointInUseError` for a port that is taken, :class:`EndpointError` for an
+    address that is not this node's.
+    """
+    made.set(zmq.CURVE_SECRETKEY, curve.secret.encode("ascii"))
+    made.set(zmq.CURVE_SERVER, 1)
+    if address.is_ipv6:
+        made.set(zmq.IPV6, 1)
+    try:
+        made.bind(address.endpoint)
+    except zmq.ZMQError as error:
+        if error.errno == zmq.EADDRINUSE:
+            raise EndpointInUseError(address.endpoint, None) from error
+        raise EndpointError(address.endpoint, f"cannot be bound: {error}") from error
+    return parse_tcp(bytes(made.get(zmq.LAST_ENDPOINT)).rstrip(b"\0").decode("ascii"))
+
+
+def unbind_tcp(made: zmq.Socket[bytes], address: TcpAddress) -> None:
+    """Listen no more where :func:`bind_tcp` said, and cut off all that came that way."""
+    try:
+        made.unbind(address.endpoint)
+    except zmq.ZMQError as error:
+        raise EndpointError(address.endpoint, f"cannot be unbound: {error}") from error
 
 
 def close(sockets: Iterable[zmq.Socket[bytes]]) -> None:
@@ -108,13 +166,26 @@ def _connect(
     ctx: zmq.Context[zmq.Socket[bytes]],
     kind: int,
     endpoint: str,
+    curve: CurveClient | None,
     *,
     send_queue: int,
     receive_queue: int,
 ) -> zmq.Socket[bytes]:
-    ipc_path(endpoint)
+    if endpoint.startswith("tcp:"):
+        is_ipv6 = parse_tcp(endpoint).is_ipv6
+        if curve is None:
+            raise EndpointError(endpoint, "needs a key: TCP is only spoken with CURVE")
+    else:
+        ipc_path(endpoint)
+        is_ipv6, curve = False, None
     made = _socket(ctx, kind, send_queue, receive_queue)
     try:
+        if curve is not None:
+            made.set(zmq.CURVE_SERVERKEY, curve.server.encode("ascii"))
+            made.set(zmq.CURVE_PUBLICKEY, curve.public.encode("ascii"))
+            made.set(zmq.CURVE_SECRETKEY, curve.secret.encode("ascii"))
+        if is_ipv6:
+            made.set(zmq.IPV6, 1)
         if kind == zmq.DEALER:
             # Without a peer nothing is taken; a SUB would announce its topics a poll later.
             made.set(zmq.IMMEDIATE, 1)
@@ -131,6 +202,7 @@ def _bind(
     ctx: zmq.Context[zmq.Socket[bytes]],
     kind: int,
     endpoint: str,
+    domain: bytes,
     *,
     send_queue: int,
     receive_queue: int,
@@ -139,6 +211,9 @@ def _bind(
     path = ipc_path(endpoint)
     made = _socket(ctx, kind, send_queue, receive_queue)
     try:
+        # With a domain, libzmq asks the handler of the context also about ipc peers, and
+        # refuses everybody who speaks a ZMTP that is too old to be asked about.
+        made.set(zmq.ZAP_DOMAIN, domain)
         for option, value in options:
             made.set(option, value)
         with exclusive_bind(endpoint, path):
@@ -163,4 +238,6 @@ def _socket(
     made.set(zmq.SNDHWM, send_queue)
     made.set(zmq.RCVHWM, receive_queue)
     made.set(zmq.HANDSHAKE_IVL, HANDSHAKE_MS)
+    made.set(zmq.TCP_KEEPALIVE, 1)
+    made.set(zmq.TCP_KEEPALIVE_IDLE, TCP_KEEPALIVE_IDLE_S)
     return made
