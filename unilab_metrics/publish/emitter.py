@@ -46,6 +46,16 @@ class Emitter:
         """What could not be logged."""
         return self._spool.losses
 
+    @property
+    def dropped(self) -> dict[str, int]:
+        """What could not be logged since the start, by reason; empty if all is well."""
+        return self.losses.counts
+
+    @property
+    def errors(self) -> list[str]:
+        """The newest texts of what failed inside."""
+        return list(self.losses.errors)
+
     @guarded
     def point(self, tag: str, value: Any, step: Any, unix_ns: int | None = None) -> None:
         """One value on an axis of its own, never aligned or reduced; of any tag."""

@@ -14,6 +14,7 @@ from unilab_metrics.publish import losses
 from unilab_metrics.publish.connection import FindBus
 from unilab_metrics.publish.losses import Losses
 from unilab_metrics.publish.no_spool import NoSpool
+from unilab_metrics.publish.own_figures import OwnFigures
 from unilab_metrics.publish.publisher import Publisher
 from unilab_metrics.publish.runless import LacksRun, has_run
 from unilab_metrics.publish.shipper import Shipper, Supervise
@@ -58,6 +59,7 @@ def open_publisher(
         return Publisher(
             identity, spool=spool, shipper=None, strict=strict, algorithm=run.algorithm
         )
+    figures = OwnFigures()
     shipper = Shipper(
         spool,
         counted,
@@ -65,6 +67,7 @@ def open_publisher(
         supervise=supervise,
         wait_for_backends=wait_for_backends,
         find_run=find_run,
+        figures=figures,
     )
     publisher = Publisher(
         identity,
@@ -73,6 +76,7 @@ def open_publisher(
         strict=strict,
         algorithm=run.algorithm,
         lacks_run=lacks_run,
+        figures=figures,
     )
     shipper.start()
     return publisher

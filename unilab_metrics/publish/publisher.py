@@ -21,6 +21,7 @@ from unilab_metrics.publish.frame_writer import FrameWriter
 from unilab_metrics.publish.gauges import InferenceGauges
 from unilab_metrics.publish.guard import guarded
 from unilab_metrics.publish.iterations import IterationClock
+from unilab_metrics.publish.own_figures import OwnFigures
 from unilab_metrics.publish.phases import Phase, PhaseClock
 from unilab_metrics.publish.runless import NO_RUN_TIMEOUT_S, LacksRun, abandon, has_run
 from unilab_metrics.publish.shipper import Shipper
@@ -52,6 +53,7 @@ class Publisher(Emitter):
         strict: bool = False,
         algorithm: str = "",
         lacks_run: LacksRun = has_run,
+        figures: OwnFigures | None = None,
     ) -> None:
         super().__init__(spool, strict=strict)
         self.identity = identity
@@ -65,6 +67,7 @@ class Publisher(Emitter):
         self._phases = PhaseClock(identity.key.role, algorithm)
         self._gauges = InferenceGauges()
         self._lacks_run = lacks_run
+        self._figures = OwnFigures() if figures is None else figures
         self._delivered: bool | None = None
         self._is_exiting = False
         call_at_exit(self._at_exit)
@@ -78,16 +81,6 @@ class Publisher(Emitter):
     def role(self) -> str:
         """``learner``, ``collector``, or what the user called it."""
         return self.identity.key.role
-
-    @property
-    def dropped(self) -> dict[str, int]:
-        """What could not be logged since the start, by reason; empty if all is well."""
-        return self.losses.counts
-
-    @property
-    def errors(self) -> list[str]:
-        """The newest texts of what failed inside."""
-        return list(self.losses.errors)
 
     @property
     def is_closing(self) -> bool:
@@ -124,6 +117,7 @@ class Publisher(Emitter):
         if self._spool.inactive:
             self._spool.refuse()
             return
+        began_ns = monotonic_ns()
         try:
             if not self._is_learner:
                 self._log_report(values, iteration, env_steps)
@@ -160,6 +154,10 @@ class Publisher(Emitter):
             raise
         except Exception as error:  # noqa: BLE001 - a training must never end because of us
             self.losses.internal_error(error)
+        finally:
+            figures = self._figures
+            figures.log_calls += 1
+            figures.log_ns += monotonic_ns() - began_ns
 
     def _own_of_iteration(self) -> dict[str, float]:
         now = monotonic_ns()

@@ -18,6 +18,7 @@ from unilab_metrics.publish import losses, unsent
 from unilab_metrics.publish.connection import SEARCH_INTERVAL_NS, Connection, FindBus
 from unilab_metrics.publish.delivery import Delivery
 from unilab_metrics.publish.losses import Losses
+from unilab_metrics.publish.own_figures import OwnFigures
 from unilab_metrics.publish.spool import Spool
 from unilab_metrics.publish.wakeup import Wakeup
 from unilab_schema.codec import (
@@ -62,6 +63,7 @@ class Shipper:
 
     ``wait_for_backends``: the end is reached when every backend has the last update, not
     already when the journal has. ``find_run``: the run directory as far as it is known.
+    ``figures``: what the publisher's ``log()`` costs, told with each batch.
     """
 
     def __init__(
@@ -73,8 +75,10 @@ class Shipper:
         supervise: Supervise | None = None,
         wait_for_backends: bool = False,
         find_run: Callable[[], Path | None] = _unknown,
+        figures: OwnFigures | None = None,
     ) -> None:
         self._spool = spool
+        self._figures = OwnFigures() if figures is None else figures
         self._losses = counted
         self._supervise = supervise
         self._wait_for_backends = wait_for_backends
@@ -205,11 +209,18 @@ class Shipper:
                 continue
             now = monotonic_ns()
             if isinstance(message, Cursor):
-                self._delivery.take_cursor(message, self._spool.last, now)
+                self._take_cursor(message, now)
             else:
                 self._delivery.take_reject(message, now)
                 if message.code != "unknown_source":
                     self._losses.note(ConnectionRefusedError(f"{message.code}: {message.text}"))
+
+    def _take_cursor(self, cursor: Cursor, now: int) -> None:
+        delivery, spool = self._delivery, self._spool
+        before = delivery.acked
+        delivery.take_cursor(cursor, spool.last, now)
+        if delivery.acked > before:
+            self._figures.acknowledged(now - spool.files.stamp_ns(before + 1), now)
 
     def _send(self, socket: zmq.Socket[bytes]) -> None:
         delivery, spool = self._delivery, self._spool
@@ -245,6 +256,7 @@ class Shipper:
             time_ns(),
             records,
             self._losses.counts,
+            self._figures.read(self.unsent, now),
         )
         socket.send(encode_message(batch), zmq.NOBLOCK)
         self._watermark_ns = watermark
