@@ -1,0 +1,262 @@
+"""What a training has published, by its ledgers, against what is in its journal and its files.
+
+The oracle knows nothing of sources, sequences or acknowledgements: each process has tags of its
+own, so each line of a ledger can be looked for in the history and in the event files.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+
+from unilab_metrics.run.event_points import held_position, marked_points
+from unilab_metrics.run.verify import verify_run
+from unilab_metrics.subscribe.history import HistoryReader, HistoryRecord
+from unilab_metrics.transport.rendezvous import bus_directory
+from unilab_schema.updates import AttemptOpened, PointsUpdate, RunEnded, Supplement, Update
+
+_OURS = ("Ledger/", "Point/", "Count/", "Sum/", "Loss/value")
+
+
+@dataclass
+class Ledger:
+    """What one process has published. ``iterations`` to values; ``spans_ns``: before and
+    after each iteration's or report's ``log()``. ``delivered``: what its ``close()`` said."""
+
+    name: str
+    iterations: dict[int, float] = field(default_factory=dict[int, float])
+    spans_ns: dict[int, tuple[int, int]] = field(default_factory=dict[int, tuple[int, int]])
+    reports: int = 0
+    points: list[int] = field(default_factory=list[int])
+    delivered: bool | None = None
+
+    @property
+    def place(self) -> str:
+        return "-".join(self.name.split("-")[:2])
+
+
+@dataclass
+class Outcome:
+    """``published``: calls that returned. ``journaled``, ``in_tensorboard``: of these, or as
+    many values in event files.
+    ``recoveries_s``: for each kill, until an iteration published after it was sealed."""
+
+    published: int = 0
+    journaled: int = 0
+    in_tensorboard: int = 0
+    lost: int = 0
+    duplicated: int = 0
+    faults: list[str] = field(default_factory=list[str])
+    recoveries_s: list[float] = field(default_factory=list[float])
+
+    def lack(self, count: int, what: str) -> None:
+        if count:
+            self.lost += count
+            self.faults.append(f"{count} lost: {what}")
+
+    def double(self, count: int, what: str) -> None:
+        if count:
+            self.duplicated += count
+            self.faults.append(f"{count} doubled: {what}")
+
+
+@dataclass
+class Journal:
+    """The history in the terms of the ledgers. ``own``: tag to its (step, value) in order.
+
+    ``in_backend``: what of it a backend is to hold, ``in_files``: what it holds.
+    """
+
+    own: dict[str, list[tuple[int, float]]] = field(
+        default_factory=dict[str, list[tuple[int, float]]]
+    )
+    in_backend: Counter[tuple[str, int, float]] = field(
+        default_factory=Counter[tuple[str, int, float]]
+    )
+    in_files: Counter[tuple[str, int, float]] = field(
+        default_factory=Counter[tuple[str, int, float]]
+    )
+    updates: list[tuple[int, int, int, dict[str, float]]] = field(
+        default_factory=list[tuple[int, int, int, dict[str, float]]]
+    )
+    ended: str | None = None
+
+
+def read_ledgers(folder: Path) -> list[Ledger]:
+    return [_ledger(path) for path in sorted(folder.glob("*.ledger"))]
+
+
+def _ledger(path: Path) -> Ledger:
+    ledger = Ledger(path.stem)
+    # A kill may tear the last line; that call counts as not returned.
+    for line in path.read_text().split("\n")[:-1]:
+        match line.split():
+            case ["iteration", number, value, before, after]:
+                ledger.iterations[int(number)] = float(value)
+                ledger.spans_ns[int(number)] = (int(before), int(after))
+            case ["report", number, before, after]:
+                ledger.reports = int(number)
+                ledger.spans_ns[int(number)] = (int(before), int(after))
+            case ["point", number]:
+                ledger.points.append(int(number))
+            case ["closed", delivered]:
+                ledger.delivered = delivered == "1"
+            case words:
+                raise AssertionError(f"{path.name}: {words}")
+    return ledger
+
+
+def read_journal(run_dir: Path) -> Journal:
+    journal = Journal()
+    attempt = 0
+    with HistoryReader(bus_directory(run_dir)) as reader:
+        while records := reader.poll():
+            for record in records:
+                entry = record.entry
+                if isinstance(entry, AttemptOpened):
+                    attempt, journal.ended = max(attempt, entry.attempt), None
+                elif isinstance(entry, RunEnded):
+                    journal.ended = entry.status
+                elif isinstance(entry, Update):
+                    values = dict(zip(record.tags, record.values().tolist(), strict=True))
+                    journal.updates.append(
+                        (entry.attempt, entry.iteration, entry.sealed_mono_ns, values)
+                    )
+                for tag, step, value, of_attempt in _values(record):
+                    journal.own.setdefault(tag, []).append((step, value))
+                    if of_attempt is None or of_attempt >= attempt:
+                        journal.in_backend[tag, step, float(np.float32(value))] += 1
+    position = held_position(run_dir).position
+    if position is not None:
+        journal.in_files.update(marked_points(run_dir, position))
+    return journal
+
+
+def _values(record: HistoryRecord) -> Iterator[tuple[str, int, float, int | None]]:
+    entry = record.entry
+    if isinstance(entry, Update | Supplement):
+        for tag, value in zip(record.tags, record.values().tolist(), strict=True):
+            yield tag, entry.iteration, value, entry.attempt
+    elif isinstance(entry, PointsUpdate):
+        for point in entry.frame.points:
+            yield point.tag, point.step, point.value, None
+
+
+def compare(folder: Path, run_dir: Path, kills: list[tuple[str, int]] | None = None) -> Outcome:
+    """The whole comparison of a run that has ended."""
+    outcome = Outcome()
+    ledgers = read_ledgers(folder)
+    journal = read_journal(run_dir)
+    if journal.ended is None:
+        outcome.faults.append("the history has no end")
+    _check_iterations(outcome, ledgers, journal)
+    _check_means(outcome, ledgers, journal)
+    for ledger in ledgers:
+        if ledger.place.startswith("collector"):
+            _check_reports(outcome, ledger, ledgers, journal)
+        _check_own(outcome, f"Point/{ledger.name}", ledger.points, journal)
+    _check_files(outcome, journal)
+    verified = verify_run(run_dir)
+    if verified.behind or verified.lost_frames or verified.dropped_calls:
+        outcome.faults.append(f"verify: {verified}")
+    for place, mono_ns in kills or []:
+        outcome.recoveries_s.append(_recovery_s(place, mono_ns, ledgers, journal))
+    return outcome
+
+
+def _check_iterations(outcome: Outcome, ledgers: list[Ledger], journal: Journal) -> None:
+    for ledger in ledgers:
+        if not ledger.place.startswith("learner"):
+            continue
+        _check_own(outcome, f"Ledger/{ledger.name}", sorted(ledger.iterations), journal)
+    counted = Counter((attempt, iteration) for attempt, iteration, _, _ in journal.updates)
+    outcome.double(sum(n - 1 for n in counted.values()), "updates of one iteration")
+
+
+def _check_own(outcome: Outcome, name: str, published: list[int], journal: Journal) -> None:
+    """Each number once and unchanged; one more if the process died before it wrote it down."""
+    found = journal.own.get(name, [])
+    counts = Counter(step for step, _ in found)
+    outcome.published += len(published)
+    outcome.journaled += sum(1 for number in published if counts[number])
+    outcome.in_tensorboard += sum(1 for n in published if journal.in_files[name, n, float(n)])
+    missing = [number for number in published if not counts[number]]
+    outcome.lack(len(missing), f"{name}: {missing[:5]}")
+    outcome.double(sum(n - 1 for n in counts.values()), name)
+    extra = sorted(set(counts) - set(published))
+    last = published[-1] if published else -1
+    if len(extra) > 1 or any(number <= last for number in extra):
+        outcome.faults.append(f"{name}: never published: {extra[:5]}")
+    if any(value != step for step, value in found):
+        outcome.faults.append(f"{name}: values changed")
+
+
+def _check_means(outcome: Outcome, ledgers: list[Ledger], journal: Journal) -> None:
+    """The mean over the ranks that are in an update, from what they wrote down themselves."""
+    by_name = {f"Ledger/{ledger.name}": ledger for ledger in ledgers}
+    for attempt, iteration, _, values in journal.updates:
+        shares = [by_name[tag].iterations.get(iteration) for tag in values if tag in by_name]
+        if not shares or None in shares:
+            # Of an iteration whose process died before it wrote it down.
+            continue
+        mean = sum(share for share in shares if share is not None) / len(shares)
+        if abs(values["Loss/value"] - mean) > 1e-9:
+            outcome.faults.append(
+                f"iteration {iteration} of attempt {attempt}: {values['Loss/value']}, not {mean}"
+            )
+
+
+def _check_reports(
+    outcome: Outcome, ledger: Ledger, ledgers: list[Ledger], journal: Journal
+) -> None:
+    """Reports are summed up: none is counted twice, none is missing but those for which there
+    was no iteration any more."""
+    counted = int(sum(value for _, value in journal.own.get(f"Count/{ledger.name}", [])))
+    total = int(sum(value for _, value in journal.own.get(f"Sum/{ledger.name}", [])))
+    last = _last_learner_ns(ledger, ledgers)
+    due = sum(1 for _, after in ledger.spans_ns.values() if after < last)
+    outcome.published += due
+    outcome.journaled += min(counted, due)
+    tag = f"Count/{ledger.name}"
+    written = sum(n * value for (name, _, value), n in journal.in_files.items() if name == tag)
+    outcome.in_tensorboard += min(int(written), due)
+    outcome.lack(max(due - counted, 0), f"{ledger.name}: {counted} of {due} reports")
+    outcome.double(max(counted - ledger.reports - 1, 0), ledger.name)
+    if total != counted * (counted + 1) // 2:
+        outcome.faults.append(f"{ledger.name}: {counted} reports with sum {total}")
+
+
+def _last_learner_ns(ledger: Ledger, ledgers: list[Ledger]) -> int:
+    """When the last iteration of this rank and attempt was logged, at the earliest."""
+    _, rank, attempt, _ = ledger.name.split("-")
+    stamps = [
+        before
+        for other in ledgers
+        if other.name.startswith(f"learner-{rank}-{attempt}-")
+        for before, _ in other.spans_ns.values()
+    ]
+    return max(stamps, default=0)
+
+
+def _check_files(outcome: Outcome, journal: Journal) -> None:
+    wanted, found = (
+        Counter({point: n for point, n in points.items() if point[0].startswith(_OURS)})
+        for points in (journal.in_backend, journal.in_files)
+    )
+    outcome.lack(sum((wanted - found).values()), "in the journal and not in TensorBoard")
+    outcome.double(sum((found - wanted).values()), "in TensorBoard and not in the journal")
+
+
+def _recovery_s(place: str, mono_ns: int, ledgers: list[Ledger], journal: Journal) -> float:
+    by_name = {f"Ledger/{ledger.name}": ledger for ledger in ledgers}
+    for _, iteration, sealed_ns, values in journal.updates:
+        for tag in values:
+            ledger = by_name.get(tag)
+            span = ledger.spans_ns.get(iteration) if ledger else None
+            if span is not None and span[0] > mono_ns:
+                return max(sealed_ns - mono_ns, 0) / 1e9
+    return 0.0

@@ -1,0 +1,96 @@
+"""Plays a schedule of faults on a real training and brings the run to its end."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from contextlib import suppress
+from pathlib import Path
+
+from fault_oracle import Outcome, compare, read_ledgers
+from fault_schedule import STEADY_S, Fault, Plan
+from fault_training import FaultTraining
+
+_NEXT_ATTEMPT_S = 1.0
+
+
+def play(plan: Plan, training: FaultTraining) -> Outcome:
+    """One run from its start to the comparison. Raises ``AssertionError`` if it hangs."""
+    began_s = time.monotonic()
+    training.start_attempt()
+    player = _Player(training, began_s)
+    for fault in plan.faults:
+        if fault.phase != "close":
+            player.wait_until(fault.at_s)
+            player.inject(fault)
+    player.wait_until(STEADY_S)
+    player.began_s = time.monotonic()
+    close = [fault for fault in plan.faults if fault.phase == "close"]
+    if plan.ending == "close":
+        training.begin_end()
+    training.is_finishing = plan.ending != "attempt"
+    for fault in close:
+        player.wait_until(fault.at_s)
+        player.inject(fault)
+    player.resume_all()
+    finish(training, with_attempt=plan.ending == "attempt")
+    return compare(training.ledgers, training.run_dir, training.kills)
+
+
+def finish(training: FaultTraining, *, with_attempt: bool = False) -> None:
+    """Bring a run to its end in which anybody may be dead.
+
+    Whose rank 0 has closed is complete then; another one is completed as a user would do it,
+    by the next attempt or by the command for it.
+    """
+    if with_attempt:
+        training.go_on(_NEXT_ATTEMPT_S)
+    training.finish()
+    if not is_complete(training.ledgers):
+        status = training.aggregate()
+        assert status == 0, f"aggregate ended with {status}"
+
+
+def is_complete(ledgers: Path) -> bool:
+    """Whether the last rank 0 was told that everything is in every backend."""
+    zeros = [ledger for ledger in read_ledgers(ledgers) if ledger.place == "learner-0"]
+    newest = max(zeros, key=lambda ledger: int(ledger.name.rsplit("-", 1)[1]), default=None)
+    return newest is not None and newest.delivered is True
+
+
+class _Player:
+    def __init__(self, training: FaultTraining, began_s: float) -> None:
+        self._training = training
+        self.began_s = began_s
+        self._paused: list[tuple[float, int]] = []
+
+    def wait_until(self, at_s: float) -> None:
+        while time.monotonic() - self.began_s < at_s:
+            self._training.turn()
+            self._resume_due()
+
+    def inject(self, fault: Fault) -> None:
+        if fault.action == "kill":
+            self._training.kill(*fault.victims)
+            return
+        until_s = time.monotonic() + fault.pause_s
+        pids = self._training.send(signal.SIGSTOP, *fault.victims)
+        self._paused += [(until_s, pid) for pid in pids]
+
+    def _resume_due(self) -> None:
+        now_s = time.monotonic()
+        for until_s, pid in list(self._paused):
+            if now_s >= until_s:
+                self._paused.remove((until_s, pid))
+                _continue(pid)
+
+    def resume_all(self) -> None:
+        while self._paused:
+            self._training.turn()
+            self._resume_due()
+
+
+def _continue(pid: int) -> None:
+    with suppress(ProcessLookupError):
+        os.kill(pid, signal.SIGCONT)
