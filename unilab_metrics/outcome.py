@@ -24,7 +24,8 @@ class SourceOutcome:
 
     ``frames``: records that were journaled. ``lost``: sequences that the source passed over
     or took with it. ``drops``: calls that it refused before they had a sequence, by reason;
-    a lower bound if it was killed. ``state``: ``finished`` or ``lost``.
+    a lower bound if it was killed. ``state``: ``finished`` or ``lost``. ``ending``: of a lost one,
+    a signal's name or ``exit code N``; empty if nobody was told.
     """
 
     key: SourceKey
@@ -34,6 +35,7 @@ class SourceOutcome:
     frames: int
     lost: int
     drops: Mapping[str, int] = field(default_factory=dict[str, int])
+    ending: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -19,7 +19,7 @@ PURE = [
     ROOT / "unilab_metrics" / "storage" / "records.py",
     *(
         ROOT / "unilab_metrics" / "aggregate" / f"{name}.py"
-        for name in ("entries", "frame_intake", "packed", "receiver", "reduction", "reports",
+        for name in ("attendance", "entries", "frame_intake", "packed", "receiver", "reduction", "reports",
                      "run_data", "sealing", "sources", "state", "window")
     ),
     *(ROOT / "sidecar" / "unilab_sidecar" / f"{name}.py" for name in ("layout", "series")),

@@ -6,6 +6,7 @@ was heard meanwhile, is nobody's business after a restart and lives here.
 
 from __future__ import annotations
 
+from unilab_metrics.aggregate.attendance import is_everyone_done
 from unilab_metrics.aggregate.entries import Seal
 from unilab_metrics.aggregate.sealing import Shares
 from unilab_metrics.aggregate.state import AggregatorState
@@ -81,7 +82,7 @@ class Decider:
     ) -> str | None:
         key = self._key(iteration)
         first_seen = self._first_seen_mono_ns.setdefault(key, mono_ns)
-        if not self._state.is_everyone_done(iteration):
+        if not is_everyone_done(self._state, iteration):
             is_over = self._waited_ns(first_seen, mono_ns) >= self._straggler_deadline_ns
             return "straggler" if is_over else None
         ready = self._ready_mono_ns.setdefault(key, mono_ns)

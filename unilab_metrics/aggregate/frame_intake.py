@@ -36,9 +36,6 @@ if TYPE_CHECKING:
     from unilab_metrics.aggregate.state import AggregatorState, Publication
     from unilab_metrics.storage.records import Record
 
-MAX_WARNINGS = 64
-"""Distinct texts that the summary names."""
-
 
 def take_records(
     state: AggregatorState, source: SourceState, records: list[Record]
@@ -67,8 +64,7 @@ def _take(  # noqa: PLR0912 - one case per record kind
     check_numbers(frame)
     if state.data.ended is not None:
         # The run's end is its last entry; what a finished process adds stays in the wal.
-        source.late_values += 1
-        state.data.late_values += 1
+        _count_late(state, source, 1)
         return []
     match frame:
         case IterationFrame():
@@ -127,6 +123,10 @@ def _take_values(
         raise FrameDecodeError("frame", f"an iteration from a {source.identity.key.role}")
     source.frames += 1
     source.raise_watermark(frame.mono_ns)
+    if source.attempt != state.data.attempt:
+        # It slept through the start of a newer attempt, which counts the same iterations again.
+        _count_late(state, source, len(frame.values) // 8)
+        return
     source.last_iteration = iteration
     share = RankShare(source.index, source.rank, frame.mono_ns, frame.unix_ns, frame.env_steps)
     values = Values(key_set, frame.values, frame.weights, frame.already_reduced)
@@ -147,6 +147,9 @@ def _take_report(
         raise FrameDecodeError("frame", "a report from a learner")
     source.frames += 1
     source.raise_watermark(frame.mono_ns)
+    if source.attempt != state.data.attempt:
+        _count_late(state, source, len(frame.values) // 8)
+        return
     reports = source.reports
     reports.pending.append(
         Report(frame.mono_ns, key_set, frame.values, frame.weights, frame.env_steps)
@@ -163,6 +166,11 @@ def _take_report(
         )
 
 
+def _count_late(state: AggregatorState, source: SourceState, values: int) -> None:
+    source.late_values += values
+    state.data.late_values += values
+
+
 def _take_event(
     state: AggregatorState, source: SourceState, frame: EventFrame
 ) -> list[Publication]:
@@ -171,8 +179,6 @@ def _take_event(
     elif frame.kind == "summary" and (source.rank == 0 or not state.data.summary):
         state.data.summary.update(frame.data)
     elif frame.kind == "warning":
-        warnings = state.data.warnings
-        if frame.text in warnings or len(warnings) < MAX_WARNINGS:
-            warnings[frame.text] = warnings.get(frame.text, 0) + 1
+        state.data.count_warning(frame.text, frame.data)
     update = EventUpdate(state.data.attempt, source.identity.key, frame)
     return [*state.ensure_opened(frame.unix_ns), state.publication(update)]

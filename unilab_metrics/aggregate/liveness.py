@@ -11,6 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from unilab_metrics.aggregate.core import Core
+from unilab_metrics.aggregate.deaths import Deaths, ending_words, sentence_end
 from unilab_metrics.aggregate.entries import OpenAttempt, SourceGone
 from unilab_metrics.aggregate.leftovers import Orphan, SpoolDirectories, remove_spool
 from unilab_metrics.aggregate.peers import Peer
@@ -37,13 +38,17 @@ class Liveness:
         spools: SpoolDirectories,
         lost_after_s: float,
         peer: Callable[[SourceState], Peer],
+        bus_dir: Path | None = None,
     ) -> None:
+        """``bus_dir``: where launchers say how their processes ended."""
         self._core = core
         self._boot_id = boot_id
         self._spools = spools
         self._lost_after_ns = int(lost_after_s * 1e9)
         self._peer = peer
+        self._deaths = Deaths(bus_dir, boot_id)
         self._adopted: dict[Path, SourceState] = {}
+        self._emptied: set[int] = set()
         self.is_closing = False
         """Whether spools of unknown processes are left to the next aggregator."""
 
@@ -72,11 +77,14 @@ class Liveness:
         """Look at every live source once; adopt and close what is gone."""
         for source in self._core.state.data.sources:
             if source.status != "live":
+                self._adopt_late_rest(source)
                 continue
             if source.ended is not None:
                 self._leave(source, "finished")
             elif self.is_dead(source):
                 self.vacate(source)
+            else:
+                self._deaths.watch(source)
         if not self.is_closing:
             self._adopt_orphans()
         self._remove_adopted()
@@ -85,6 +93,21 @@ class Liveness:
         """A dead source: take what is left in its spool, then call it finished or lost."""
         self.adopt_rest(source)
         self._leave(source, "finished" if source.ended is not None else "lost")
+
+    def _adopt_late_rest(self, source: SourceState) -> None:
+        """Of a process that was given up while it lived: superseded, or silent for long."""
+        if source.status != "lost" or source.index in self._emptied:
+            return
+        directory = self._spools.spool_of(source.identity)
+        if directory is None:
+            self._emptied.add(source.index)
+        elif lease.is_free(directory / LEASE_NAME):
+            self._emptied.add(source.index)
+            self.adopt_rest(source)
+
+    def close(self) -> None:
+        """Hold nothing any more."""
+        self._deaths.close()
 
     def adopt_rest(self, source: SourceState) -> None:
         """Take what lies beyond the cursor in the spool of a source whose process is gone."""
@@ -115,17 +138,15 @@ class Liveness:
         return is_same and lease.is_free(directory / LEASE_NAME)
 
     def _leave(self, source: SourceState, how: str) -> None:
-        identity = source.identity
-        text = ""
+        text, ending = "", ""
         if how == "lost":
-            key = identity.key
-            text = (
-                f"{key.role} of rank {key.rank} (pid {identity.pid} on {identity.host}) is gone "
-                "without goodbye"
-            )
+            status = self._deaths.status_of(source)
+            ending = ending_words(status)
+            text = f"{source.name} {sentence_end(status)}"
             say(text)
+        self._deaths.forget(source)
         now = time.monotonic_ns()
-        self._core.fold(SourceGone(source.index, how, time.time_ns(), now, text))
+        self._core.fold(SourceGone(source.index, how, time.time_ns(), now, text, ending))
 
     def _adopt(self, source: SourceState, directory: Path) -> None:
         reader = SpoolReader(directory)
@@ -151,10 +172,10 @@ class Liveness:
         state = self._core.state
         # Holes at the start are gap records of the reader, so the first sequence is 1.
         hello = Hello(identity, 1, reader.last(), 0, 0)
-        admission = admit(state, hello, self.is_dead)
+        admission = admit(state, hello, self.is_dead, is_orphan=True)
         if admission.vacate is not None:
             self.vacate(admission.vacate)
-            admission = admit(state, hello, self.is_dead)
+            admission = admit(state, hello, self.is_dead, is_orphan=True)
         if admission.refusal is not None:
             return
         if admission.opens_attempt:

@@ -27,7 +27,10 @@ def end_status(data: RunData) -> tuple[str, str]:
     if judged is not None and judged.ended is not None:
         return judged.ended or "completed", ""
     lost = [s for s in data.sources if s.status == "lost" and s.attempt == data.attempt]
-    places = ", ".join(f"{s.identity.key.role} of rank {s.rank}" for s in lost)
+    places = ", ".join(
+        f"{s.identity.key.role} of rank {s.rank}" + (f" ({s.ending})" if s.ending else "")
+        for s in lost
+    )
     return FAILED, f"gone without goodbye: {places}" if places else "no source ever connected"
 
 
@@ -47,6 +50,7 @@ def outcome_of(
                 pid=source.identity.pid,
                 host=source.identity.host,
                 state=source.status,
+                ending=source.ending,
                 frames=source.cursor - source.lost_frames,
                 lost=source.lost_frames,
                 drops=source.drops or (peer.drops if peer is not None else {}),

@@ -9,7 +9,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
-from unilab_metrics.aggregate.entries import AcceptedBatch, Entry, GapFound, SourceJoined
+from unilab_metrics.aggregate.entries import (
+    AcceptedBatch,
+    Entry,
+    GapFound,
+    SourceGone,
+    SourceJoined,
+)
 from unilab_metrics.aggregate.limits import MAX_SEQUENCE, hello_fault
 from unilab_metrics.aggregate.sources import SourceState
 from unilab_metrics.aggregate.state import AggregatorState
@@ -48,11 +54,17 @@ class Acceptance(NamedTuple):
 
 
 def admit(
-    state: AggregatorState, hello: Hello, is_dead: IsDead, *, is_closing: bool = False
+    state: AggregatorState,
+    hello: Hello,
+    is_dead: IsDead,
+    *,
+    is_closing: bool = False,
+    is_orphan: bool = False,
 ) -> Admission:
     """Decide on a Hello. ``is_dead`` tells whether a source's process is known to be gone.
 
     ``is_closing``: this aggregator is ending the run, which its successor may go on with.
+    ``is_orphan``: the process is dead already, and nobody but us will take what it left.
     """
     fault = hello_fault(hello)
     if fault:
@@ -71,16 +83,30 @@ def admit(
     if occupant is not None and occupant.status == "live" and occupant.ended is None:
         if is_dead(occupant):
             return Admission(vacate=occupant)
-        text = (
-            f"{key.role} {key.instance} of rank {key.rank} is pid {occupant.identity.pid} "
-            f"on {occupant.identity.host}, which lives"
-        )
+        if occupant.joined < state.data.attempt and not is_orphan:
+            return Admission((_superseded(occupant, hello), _joined(state, identity)))
+        text = f"the {occupant.name} lives, so there is no place for another"
         return Admission(refusal=Reject("duplicate_rank", text, retry_after_s=1.0))
-    return _join(state, identity, is_dead)
+    return _join(state, identity, is_dead, is_orphan=is_orphan)
 
 
-def _join(state: AggregatorState, identity: Identity, is_dead: IsDead) -> Admission:
-    joined = SourceJoined(len(state.data.sources), identity)
+def _superseded(survivor: SourceState, hello: Hello) -> SourceGone:
+    identity = hello.identity
+    text = (
+        f"{survivor.name} belongs to an earlier attempt; pid {identity.pid} on {identity.host} has "
+        "taken its place, and what it still says is counted as late"
+    )
+    return SourceGone(survivor.index, "superseded", hello.unix_ns, hello.mono_ns, text)
+
+
+def _joined(state: AggregatorState, identity: Identity) -> SourceJoined:
+    return SourceJoined(len(state.data.sources), identity)
+
+
+def _join(
+    state: AggregatorState, identity: Identity, is_dead: IsDead, *, is_orphan: bool
+) -> Admission:
+    joined = _joined(state, identity)
     zero = state.learner_zero()
     attempt = state.data.attempt
     has_ended = state.data.ended is not None
@@ -91,10 +117,21 @@ def _join(state: AggregatorState, identity: Identity, is_dead: IsDead) -> Admiss
     zero_is_gone = zero.status != "live" or zero.ended is not None or is_dead(zero)
     occupant = state.occupant(identity.key.rank, identity.key.role, identity.key.instance)
     had_its_turn = occupant is not None and occupant.attempt == attempt
-    if has_ended or (zero_is_gone and had_its_turn):
+    is_later = _is_of_the_next_attempt(zero, identity)
+    # A dead process of the same time only comes late: its place was taken meanwhile.
+    must_wait = is_later if is_orphan else had_its_turn or (zero.ended is None and is_later)
+    if has_ended or (zero_is_gone and must_wait):
         text = "waiting for rank 0 to open the next attempt"
         return Admission(refusal=Reject("held", text, retry_after_s=0.5))
     return Admission((joined,))
+
+
+def _is_of_the_next_attempt(zero: SourceState, identity: Identity) -> bool:
+    """Whether a process whose rank 0 is dead was started together with the next one."""
+    if identity.key.role == LEARNER and identity.run.world_size != zero.identity.run.world_size:
+        return True
+    same_clock = identity.boot_id == zero.identity.boot_id
+    return same_clock and identity.started_mono_ns > zero.watermark_mono_ns > 0
 
 
 def _gap(source: SourceState, hello: Hello) -> tuple[Entry, ...]:

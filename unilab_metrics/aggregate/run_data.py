@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import msgspec
 
 from unilab_metrics.aggregate.sources import SourceState
@@ -18,6 +20,20 @@ class NonFinite(msgspec.Struct, frozen=True, array_like=True):
     rank: int
 
 
+MAX_HELPERS = 64
+MAX_WARNINGS = 64
+"""Distinct texts that the summary names."""
+
+
+class HelperTroubles(msgspec.Struct, frozen=True, array_like=True):
+    """How often a helper process has died, hung or could not be started, who looked after it,
+    and what was wrong the last time."""
+
+    count: int = 0
+    by: str = ""
+    reason: str = ""
+
+
 class RunData(msgspec.Struct, array_like=True):
     """The fold of every wal entry.
 
@@ -25,6 +41,7 @@ class RunData(msgspec.Struct, array_like=True):
     ranks that were expected and have not been waited for since a straggler's deadline.
     ``sealed_tags``: update layouts of recent iterations, to tell what a late value adds.
     ``warnings``: distinct texts of warning events and how many came.
+    ``troubles``: of helper processes, by their names.
     ``latest_*``: newest value per column of ``columns`` and the update that carried it.
     """
 
@@ -59,3 +76,18 @@ class RunData(msgspec.Struct, array_like=True):
     ended: str | None = None
     ended_text: str = ""
     ended_unix_ns: int = 0
+    troubles: dict[str, HelperTroubles] = {}
+    bad_messages: int = 0
+    commit_ms: float | None = None
+
+    def count_warning(self, text: str, facts: Mapping[str, Scalar]) -> None:
+        """Keep a warning for the summary; beyond the limit only those that are known."""
+        helper = facts.get("helper")
+        if helper is not None and (
+            str(helper) in self.troubles or len(self.troubles) < MAX_HELPERS
+        ):
+            known = self.troubles.get(str(helper), HelperTroubles())
+            by, reason = str(facts.get("by", "")), str(facts.get("reason", text))
+            self.troubles[str(helper)] = HelperTroubles(known.count + 1, by, reason)
+        if text in self.warnings or len(self.warnings) < MAX_WARNINGS:
+            self.warnings[text] = self.warnings.get(text, 0) + 1

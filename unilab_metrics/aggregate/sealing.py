@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from unilab_metrics.aggregate.attendance import MAX_NAMED_RANKS, waive_missing
 from unilab_metrics.aggregate.packed import Float64s, pack_values, unpack_values
 from unilab_metrics.aggregate.reduction import Reduced, Supplier, reduce_over_ranks
 from unilab_metrics.aggregate.reports import reduce_over_time
@@ -32,7 +33,6 @@ ITERATION_TAG = "Train/iteration"
 MEAN_REWARD_TAG = "Train/mean_reward"
 MAX_REMEMBERED_ITERATIONS = 1024
 """Sealed iterations whose tags are remembered; values for older ones are only counted."""
-MAX_NAMED_RANKS = 64
 
 
 def seal(state: AggregatorState, decision: Seal) -> list[Publication]:
@@ -50,8 +50,9 @@ def _seal_iteration(
     state: AggregatorState, decision: Seal, window: Window, shares: list[RankShare]
 ) -> list[Publication]:
     data = state.data
+    warned: list[Publication] = []
     if decision.why in ("straggler", "overflow"):
-        data.waived = max(data.waived, state.missing_learners())
+        warned = waive_missing(state, decision, shares)
     suppliers = [s for share in shares for s in _learner_suppliers(state, share)]
     suppliers += _collector_suppliers(state, shares)
     suppliers.sort(key=lambda s: s.rank)
@@ -85,7 +86,7 @@ def _seal_iteration(
     )
     published = state.publication(update)
     _remember_latest(state, reduced, published.sequence)
-    return [*opened, published]
+    return [*warned, *opened, published]
 
 
 def _seal_supplement(
@@ -96,6 +97,9 @@ def _seal_supplement(
     reduced = reduce_over_ranks(suppliers, state.columns)
     tags = state.columns.names(reduced.columns)
     known = data.sealed_tags.get(decision.iteration)
+    if known is None and decision.iteration > _forgotten_through(data.sealed_tags):
+        # Higher ones were sealed first, at their deadline; nobody had this one by then.
+        known = data.sealed_tags[decision.iteration] = []
     had = set(tags)
     if known is not None:
         had = {tag for layout in known for tag in data.update_layouts[layout]}
@@ -122,6 +126,13 @@ def _seal_supplement(
     published = state.publication(supplement)
     _remember_latest(state, added, published.sequence)
     return [published]
+
+
+def _forgotten_through(sealed_tags: dict[int, list[int]]) -> float:
+    """Up to which iteration it is not known any more what was sealed."""
+    if len(sealed_tags) < MAX_REMEMBERED_ITERATIONS:
+        return -math.inf
+    return min(sealed_tags)
 
 
 def _learner_suppliers(state: AggregatorState, share: RankShare) -> list[Supplier]:

@@ -8,6 +8,7 @@ import msgspec
 
 from unilab_metrics.aggregate.reports import Reports
 from unilab_schema.codec import MAX_FRAME_TAGS, MAX_LAYOUTS, FrameDecodeError
+from unilab_schema.control import SourceFigures
 from unilab_schema.frames import Layout, TagNames
 from unilab_schema.identity import LEARNER, Identity
 
@@ -22,9 +23,11 @@ class SourceState(msgspec.Struct, array_like=True):
 
     ``layouts`` maps the source's layout numbers to interned key sets. ``ended``: the status
     of its End record, once that is in the wal, and ``ended_mono_ns`` that record's stamp.
-    ``attempt``: the newest one it takes part in.
+    ``attempt``: the newest one it takes part in; ``joined``: the one in which it was admitted.
+    ``ending``: how the process of a lost one ended, as far as anybody knows.
     ``env_steps``: a learner's counter as of its last sealed iteration.
-    ``training_mono_ns``: end of its warm-up, on its own clock.
+    ``training_mono_ns``: end of its warm-up, on its own clock. ``log_cost``: calls of its
+    ``log()`` and nanoseconds inside them, between the last two ``figures``.
     """
 
     index: int
@@ -47,11 +50,25 @@ class SourceState(msgspec.Struct, array_like=True):
     tag_names: list[str] = []
     reports: Reports = msgspec.field(default_factory=Reports)
     ended_mono_ns: int | None = None
+    joined: int = 1
+    ending: str = ""
+    duplicates: int = 0
+    bad_messages: int = 0
+    figures: SourceFigures | None = None
+    log_cost: tuple[int, int] = (0, 0)
 
     @property
     def rank(self) -> int:
         """The global rank."""
         return self.identity.key.rank
+
+    @property
+    def name(self) -> str:
+        """For messages: which process of the training it is."""
+        identity = self.identity
+        key = identity.key
+        which = f" {key.instance}" if key.instance else ""
+        return f"{key.role}{which} of rank {key.rank} (pid {identity.pid} on {identity.host})"
 
     @property
     def is_learner(self) -> bool:

@@ -7,12 +7,13 @@ that a restart that folds the same entries arrives at the same numbers without a
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import NamedTuple
 
 import msgspec
 import numpy as np
 
-from unilab_metrics.aggregate import frame_intake, sealing
+from unilab_metrics.aggregate import attendance, frame_intake, sealing
 from unilab_metrics.aggregate.entries import (
     AcceptedBatch,
     Entry,
@@ -37,10 +38,12 @@ from unilab_metrics.aggregate.reports import Reports
 from unilab_metrics.aggregate.run_data import RunData
 from unilab_metrics.aggregate.sources import KeySets, SourceState
 from unilab_metrics.storage.records import Record, scan
-from unilab_schema.frames import EventFrame
+from unilab_schema.frames import EventFrame, Scalar
 from unilab_schema.identity import LEARNER
 from unilab_schema.metrics import MetricTable
 from unilab_schema.updates import AttemptOpened, EventUpdate, HistoryEntry, RunEnded
+
+_NO_FACTS: Mapping[str, Scalar] = {}
 
 
 class Publication(NamedTuple):
@@ -100,7 +103,8 @@ class AggregatorState:
             case OpenAttempt():
                 return self._open_attempt(entry)
             case Notice():
-                return [self.own_event(entry.kind, entry.text, entry.mono_ns, entry.unix_ns)]
+                data = entry.data
+                return [self.own_event(entry.kind, entry.text, entry.mono_ns, entry.unix_ns, data)]
             case RunEnd():
                 self.data.ended = entry.status
                 self.data.ended_text = entry.text
@@ -114,9 +118,19 @@ class AggregatorState:
         self.data.next_update += 1
         return Publication(sequence, entry)
 
-    def own_event(self, kind: str, text: str, mono_ns: int, unix_ns: int) -> Publication:
-        """An event that the aggregator itself tells."""
-        frame = EventFrame(kind, text, mono_ns, unix_ns, iteration=self.data.last_iteration)
+    def own_event(
+        self,
+        kind: str,
+        text: str,
+        mono_ns: int,
+        unix_ns: int,
+        facts: Mapping[str, Scalar] = _NO_FACTS,
+    ) -> Publication:
+        """An event that the aggregator itself tells; the summary names warnings."""
+        if kind == "warning":
+            self.data.count_warning(text, facts)
+        iteration = self.data.last_iteration
+        frame = EventFrame(kind, text, mono_ns, unix_ns, iteration, dict(facts))
         return self.publication(EventUpdate(self.data.attempt, None, frame))
 
     def ensure_opened(self, unix_ns: int) -> list[Publication]:
@@ -141,8 +155,8 @@ class AggregatorState:
     def _join(self, entry: SourceJoined) -> list[Publication]:
         identity = entry.identity
         data = self.data
-        source = SourceState(entry.source, identity, attempt=data.attempt)
-        is_new_rank = source.is_learner and source.rank not in self._learner_ranks()
+        source = SourceState(entry.source, identity, attempt=data.attempt, joined=data.attempt)
+        is_new_rank = source.is_learner and source.rank not in attendance.joined_ranks(data)
         data.sources.append(source)
         self._by_incarnation[identity.incarnation] = source
         if not source.is_learner:
@@ -151,20 +165,29 @@ class AggregatorState:
             data.waived = max(data.waived - 1, 0)
         if source.rank != 0:
             data.expected_learners = max(data.expected_learners, identity.expected_learners)
-            return []
+            return attendance.doubts_of_world(self, source)
         data.run = identity.run
         data.expected_learners = identity.expected_learners
         # Rank 0 knows the run; an opening that was published without it is refined.
         data.opened = False
-        return self.ensure_opened(identity.started_unix_ns)
+        return [
+            *self.ensure_opened(identity.started_unix_ns),
+            *attendance.doubts_of_world(self, source),
+        ]
 
     def _leave(self, entry: SourceGone) -> list[Publication]:
         source = self.data.sources[entry.source]
         source.status = "finished" if entry.how == "finished" else "lost"
+        source.ending = entry.ending
         if source.status == "finished":
             return []
-        key = source.identity.key
-        text = entry.text or f"{key.role} of rank {key.rank} is gone without goodbye"
+        if entry.how == "superseded":
+            source.attempt = source.joined
+            late = self.data.windows.forget(source.index)
+            source.late_values += late
+            self.data.late_values += late
+            return [self.own_event("warning", entry.text, entry.mono_ns, entry.unix_ns)]
+        text = entry.text or f"{source.name} is gone without goodbye"
         return [self.own_event("lost", text, entry.mono_ns, entry.unix_ns)]
 
     def _open_attempt(self, entry: OpenAttempt) -> list[Publication]:
@@ -186,13 +209,6 @@ class AggregatorState:
         return []
 
     # --- looking -------------------------------------------------------------------------
-
-    def is_everyone_done(self, iteration: int) -> bool:
-        """Whether no learner rank that is waited for has more to send for the iteration."""
-        windows = self.data.windows
-        if any(not windows.is_done(s.index, iteration) for s in self.live_learners()):
-            return False
-        return len(self._learner_ranks()) + self.data.waived >= self.data.expected_learners
 
     def live_learners(self) -> list[SourceState]:
         """Learners that may send iterations."""
@@ -237,10 +253,6 @@ class AggregatorState:
         """Learner ranks that took part in the attempt, lost ones included."""
         attempt = self.data.attempt
         return {s.rank for s in self.data.sources if s.is_learner and s.attempt == attempt}
-
-    def missing_learners(self) -> int:
-        """Expected learner ranks that never said Hello."""
-        return max(self.data.expected_learners - len(self._learner_ranks()), 0)
 
     def ranks_expected(self) -> int:
         """Learner ranks that publish iterations, lost ones included."""

@@ -86,7 +86,22 @@ class Windows(msgspec.Struct, array_like=True):
             return self.late.pop(iteration, None)
         if self.last_sealed is None or iteration > self.last_sealed:
             self.last_sealed = iteration
+        # Windows are sealed in ascending order: the decision for a lower one could not be read.
+        for lower in [k for k in self.open if k < iteration]:
+            del self.open[lower]
         return self.open.pop(iteration, None)
+
+    def forget(self, source: int) -> int:
+        """Take a source's shares out of the open windows; how many frames that were."""
+        forgotten = 0
+        for iteration, window in list(self.open.items()):
+            share = window.shares.pop(source, None)
+            window.done.discard(source)
+            forgotten += len(share.frames) if share is not None else 0
+            if not window.shares:
+                del self.open[iteration]
+        self.finished_through.pop(source, None)
+        return forgotten
 
     def reset(self) -> None:
         """A new attempt: iterations may start anywhere again."""

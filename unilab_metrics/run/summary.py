@@ -110,6 +110,7 @@ def _source_fields(source: SourceOutcome) -> dict[str, Any]:
         "host": source.host,
         "pid": source.pid,
         "state": source.state,
+        "ending": source.ending,
         "journaled_frames": source.frames,
         "lost_frames": source.lost,
         "dropped_calls": dict(source.drops),
