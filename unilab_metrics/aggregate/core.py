@@ -6,10 +6,13 @@ import time
 from collections.abc import Callable
 from typing import NamedTuple
 
+import msgspec
+
 from unilab_metrics import crash_points
 from unilab_metrics.aggregate.blocks import BlockStore
+from unilab_metrics.aggregate.bus_meter import CommitTimes
 from unilab_metrics.aggregate.deciding import Decider
-from unilab_metrics.aggregate.entries import Entry, Notice
+from unilab_metrics.aggregate.entries import BusNews, Entry, Notice, Seal
 from unilab_metrics.aggregate.journal import Journal
 from unilab_metrics.aggregate.process_log import say
 from unilab_metrics.aggregate.state import AggregatorState
@@ -19,8 +22,9 @@ from unilab_schema.control import Epoch
 
 RETRY_NS = 1_000_000_000
 SYNC_INTERVAL_NS = 50_000_000
-MAX_UNCOMMITTED_BYTES = 64 * 1024 * 1024
-"""While the disk is full, input is left in the spools from here on."""
+STALL_NS = 10_000_000_000
+MAX_WAITING_BYTES = 64 * 1024 * 1024
+"""Bytes in memory that are not on the disk; from here on input is left in the spools."""
 
 
 class Mark(NamedTuple):
@@ -43,7 +47,16 @@ class Core:
         # What lay in the files when we started is synced with the first sync.
         self.durable_update = 0
         self._durable_cursors: tuple[int, ...] = ()
+        self._committed_cursors = tuple(source.cursor for source in self.state.data.sources)
+        self._renew_mono_ns = 0
+        self._directory = journal.segments[-1].path.parent
+        self._write_trouble, self._sync_trouble = _Trouble(), _Trouble()
+        self._is_cramped = False
         self.full_reason = ""
+        """Why commits fail now; empty while they do not."""
+        self.commits = CommitTimes()
+        self.bus_news: Callable[[int], BusNews | None] = _no_news
+        """What the next seal tells of the bus, as of a monotonic time."""
 
     @property
     def epoch(self) -> Epoch:
@@ -68,17 +81,27 @@ class Core:
         now = time.monotonic_ns()
         awaited = awaited_ranks()
         while (seal := self.decider.due(now, time.time_ns(), awaited)) is not None:
-            self.fold(seal)
+            self._seal(seal)
 
     def seal_all(self) -> None:
         """Seal what is open; nobody can add to it any more."""
         while (seal := self.decider.flush(time.monotonic_ns(), time.time_ns())) is not None:
-            self.fold(seal)
+            self._seal(seal)
+
+    def _seal(self, seal: Seal) -> None:
+        if not seal.supplement and (news := self.bus_news(seal.mono_ns)) is not None:
+            seal = msgspec.structs.replace(seal, bus=news)
+        self.fold(seal)
 
     @property
     def accepts_input(self) -> bool:
-        """False while the disk is full and too much waits for it."""
-        return not self.full_reason or self.journal.uncommitted_bytes < MAX_UNCOMMITTED_BYTES
+        """False while too much waits for a disk that is full, fails or does not answer."""
+        return self.journal.waiting_bytes < MAX_WAITING_BYTES
+
+    @property
+    def problem(self) -> str:
+        """What is wrong with the journal's disk; empty while all is well."""
+        return self.full_reason or self._sync_trouble.text
 
     def commit(self) -> bool:
         """Write what was folded; true when nothing waits. On a full disk: tried each second."""
@@ -90,39 +113,86 @@ class Core:
         try:
             self.journal.commit()
         except (OSError, StorageFullError) as error:
-            if not self.full_reason:
-                say(f"journal: {error}; frames wait in the spools")
-            self.full_reason = str(error)
+            self._write_trouble.begins(f"journal: {error}", now)
+            self.full_reason = self._write_trouble.text
             self._retry_mono_ns = now + RETRY_NS
             return False
+        self.commits.add(time.monotonic_ns() - now)
         if crash_points.armed:
             crash_points.reach("aggregator.committed")
+        self._committed_cursors = tuple(source.cursor for source in self.state.data.sources)
         self.blocks.write()
         if self.full_reason:
-            say("journal: writing resumes")
             self.full_reason = ""
+            self._tell(self._write_trouble.ends("writing", now))
+        if self.journal.rotation_error is not None and not self._is_cramped:
+            say(f"journal: {self.journal.rotation_error}; goes on in the old file")
+        self._is_cramped = self.journal.rotation_error is not None
         return True
 
     def sync(self) -> None:
         """Take the result of a sync that has finished, and start one if it is due."""
+        journal, now = self.journal, time.monotonic_ns()
         try:
-            finished = self.journal.finished_sync()
-        except OSError as error:
-            # The kernel reports a lost write once; what was written is in question, so nothing
-            # becomes durable until a later sync succeeds.
-            say(f"journal: sync failed: {error}")
-            finished = None
-        if isinstance(finished, Mark):
-            if crash_points.armed:
-                crash_points.reach("aggregator.synced")
-            self.durable_update = finished.update
-            self._durable_cursors = finished.cursors
-        now = time.monotonic_ns()
-        if now - self._synced_mono_ns >= SYNC_INTERVAL_NS and not self.journal.has_uncommitted:
-            cursors = tuple(source.cursor for source in self.state.data.sources)
-            if self.journal.start_sync(Mark(self.journal.committed_update, cursors)):
-                self._synced_mono_ns = now
+            self._take_sync(journal.finished_sync(), now)
+            if journal.needs_renewal and now >= self._renew_mono_ns:
+                # Before another sync: the kernel forgets what it could not write.
+                self._renew_mono_ns = now + RETRY_NS
+                journal.renew()
+            is_due = now - self._synced_mono_ns >= SYNC_INTERVAL_NS
+            if is_due and not journal.needs_renewal and not journal.has_uncommitted:
+                cursors = tuple(source.cursor for source in self.state.data.sources)
+                if journal.start_sync(Mark(journal.committed_update, cursors)):
+                    self._synced_mono_ns = now
+        except (OSError, StorageFullError) as error:
+            self._sync_trouble.begins(f"journal: sync of {self._directory} failed: {error}", now)
+        if journal.is_syncing and now - self._synced_mono_ns > STALL_NS:
+            text = f"journal: the disk of {self._directory} has not answered a sync for 10 s"
+            self._sync_trouble.begins(text, now)
+
+    def _take_sync(self, finished: object, now: int) -> None:
+        if not isinstance(finished, Mark):
+            return
+        if crash_points.armed:
+            crash_points.reach("aggregator.synced")
+        self.durable_update = finished.update
+        self._durable_cursors = finished.cursors
+        if self._sync_trouble.text:
+            self._tell(self._sync_trouble.ends("syncing", now))
+
+    def _tell(self, text: str) -> None:
+        if self.state.data.opened:
+            self.notice("warning", text)
+
+    def committed_cursor(self, source: int) -> int:
+        """The last sequence of a source that is in the journal's files."""
+        known = self._committed_cursors
+        return known[source] if source < len(known) else 0
 
     def durable_cursor(self, source: int) -> int:
         """The last sequence of a source that is on the disk."""
         return self._durable_cursors[source] if source < len(self._durable_cursors) else 0
+
+
+def _no_news(_mono_ns: int) -> BusNews | None:
+    return None
+
+
+class _Trouble:
+    """Something that fails until it works again: said once when it begins and when it ends."""
+
+    def __init__(self) -> None:
+        self.text = ""
+        self._since_mono_ns = 0
+
+    def begins(self, text: str, now: int) -> None:
+        if not self.text:
+            self.text, self._since_mono_ns = text, now
+            say(f"{text}; frames wait in the spools")
+
+    def ends(self, what: str, now: int) -> str:
+        lasted_s = (now - self._since_mono_ns) / 1e9
+        text = f"{self.text}; {what} went on after {lasted_s:.1f} s, nothing was lost"
+        self.text = ""
+        say(text)
+        return text

@@ -10,23 +10,21 @@ from __future__ import annotations
 
 import os
 import secrets
-from collections import deque
 from pathlib import Path
-from typing import NamedTuple
 
 from unilab_metrics import crash_points
 from unilab_metrics.aggregate.entries import Entry, EntryKind, encode_entry
-from unilab_metrics.aggregate.recovery import recover
+from unilab_metrics.aggregate.history_tail import HistorySegment, HistoryTail, TailRecord
+from unilab_metrics.aggregate.journal_file import JournalFile
+from unilab_metrics.aggregate.recovery import Recovered, recover
 from unilab_metrics.aggregate.state import AggregatorState, Publication
 from unilab_metrics.aggregate.syncing import Syncer
+from unilab_metrics.errors import StorageFullError
 from unilab_metrics.storage.records import MAX_PAYLOAD_BYTES, encode_record
 from unilab_metrics.storage.segments import (
-    SEGMENT_FORMAT_VERSION,
-    SegmentHeader,
     SegmentWriter,
-    encode_segment_header,
     list_segments,
-    segment_name,
+    sync_file,
 )
 from unilab_schema.codec import KIND_OF, RecordKind, encode_payload
 from unilab_schema.control import Epoch
@@ -36,25 +34,15 @@ WAL = "wal"
 HISTORY = "history"
 WAL_SEGMENT_BYTES = 32 * 1024 * 1024
 HISTORY_SEGMENT_BYTES = 32 * 1024 * 1024
+KEPT_WAL_SEGMENTS = 1
+"""Older than the snapshot that replaces them: one that is damaged later on the disk is made
+again from the one before it."""
 TAIL_BYTES = 8 * 1024 * 1024
 """Newest history records that are kept in memory to answer subscribers."""
 
 
-class TailRecord(NamedTuple):
-    """A history record as bytes; ``layout`` is -1 where it refers to none."""
-
-    sequence: int
-    layout: int
-    data: bytes
-
-
-class HistorySegment(NamedTuple):
-    """A history file, the first update sequence that it may hold, and how much of it counts
-    (``None``: all)."""
-
-    path: Path
-    first: int
-    valid_bytes: int | None = None
+_IN_DOUBT = 2
+"""Newest history segments of an earlier life that may not be on the disk yet."""
 
 
 class Journal:
@@ -72,35 +60,60 @@ class Journal:
         self.segments: list[HistorySegment] = [
             HistorySegment(*known) for known in recovered.history_segments
         ]
-        self.tail: deque[TailRecord] = deque()
-        self._tail_bytes = 0
+        self.tail = HistoryTail()
         self._wal_buffer: list[bytes] = []
         self._history_buffer: list[bytes] = []
         self._appended_update = recovered.last_update
         self.committed_update = recovered.last_update
+        self._uncommitted_bytes = 0
+        self._used_layouts: set[int] = set()
         self._obsolete_wal: list[Path] = []
         self._layouts_in_segment: set[int] = set()
+        self._synced_update = self._marked_update = recovered.last_update
+        self.renewals = 0
+        """How often history entries have moved to another place in the files."""
+        self.needs_renewal = False
+        """Whether a sync has failed since :meth:`renew` last succeeded."""
+        self.rotation_error: Exception | None = None
+        """Why the last commit could not begin the next segment, which costs nothing."""
         for path in recovered.beyond_wal:
             path.rename(path.with_name(f"{path.name}.beyond-wal"))
-        self._wal = self._begin(WAL, 0, recovered.wal_name, recovered.wal_valid_bytes)
-        if self._buffer_snapshot():
-            self._obsolete_wal = list(recovered.wal_segments)
-        self._history = self._begin(
-            HISTORY, 0, recovered.history_name, recovered.history_valid_bytes
-        )
-        self.segments.append(HistorySegment(self._history.path, recovered.last_update + 1))
-        self.publish(recovered.missing)
-        self._syncer = Syncer()
-        self.commit()
+        for segment in self.segments[-_IN_DOUBT:]:
+            # Nobody knows whether the process that wrote it got round to that.
+            sync_file(segment.path)
+        self._wal = self._begin(WAL, recovered.wal_name, recovered.wal_valid_bytes)
+        try:
+            snapshot = self._snapshot()
+            if snapshot:
+                self._wal.append_apart(snapshot)
+                self._obsolete_wal = list(recovered.wal_segments)
+            self._begin_history(recovered)
+        except (OSError, StorageFullError):
+            self._wal.abandon()
+            raise
         if crash_points.armed:
             crash_points.reach("aggregator.snapshot_written")
+
+    def _begin_history(self, recovered: Recovered) -> None:
+        self._history = self._begin(HISTORY, recovered.history_name, recovered.history_valid_bytes)
+        self.segments.append(HistorySegment(self._history.segment.path, recovered.last_update + 1))
+        self.publish(recovered.missing)
+        self._syncer = Syncer()
+        try:
+            self.commit()
+        except (OSError, StorageFullError):
+            self._syncer.close()
+            self._history.abandon()
+            raise
 
     # --- appending -----------------------------------------------------------------------
 
     def append(self, entry: Entry) -> None:
         """Add an entry to the next commit."""
         kind, payload = encode_entry(entry)
-        self._wal_buffer.append(encode_record(kind, 0, payload))
+        record = encode_record(kind, 0, payload)
+        self._wal_buffer.append(record)
+        self._uncommitted_bytes += len(record)
 
     def publish(self, publications: list[Publication]) -> None:
         """Add history entries to the next commit, with the layouts that they need."""
@@ -108,13 +121,18 @@ class Journal:
             layout = -1
             if isinstance(entry, Update | Supplement):
                 layout = entry.layout
+                self._used_layouts.add(layout)
                 if layout not in self._layouts_in_segment:
                     self._layouts_in_segment.add(layout)
-                    self._history_buffer.append(self._layout_record(layout))
+                    self._buffer_history(self._layout_record(layout))
             data = encode_record(KIND_OF[type(entry)], sequence, encode_payload(entry))
-            self._history_buffer.append(data)
+            self._buffer_history(data)
             self._appended_update = sequence
-            self._remember(TailRecord(sequence, layout, data))
+            self.tail.remember(TailRecord(sequence, layout, data), TAIL_BYTES)
+
+    def _buffer_history(self, record: bytes) -> None:
+        self._history_buffer.append(record)
+        self._uncommitted_bytes += len(record)
 
     @property
     def has_uncommitted(self) -> bool:
@@ -122,45 +140,70 @@ class Journal:
         return bool(self._wal_buffer or self._history_buffer)
 
     @property
-    def uncommitted_bytes(self) -> int:
-        """What waits for the next commit, while the disk is full for instance."""
-        return sum(map(len, self._wal_buffer)) + sum(map(len, self._history_buffer))
+    def waiting_bytes(self) -> int:
+        """What is kept in memory because it may not be on the disk, or is not even written."""
+        unsynced = self._wal.unsynced_bytes + self._history.unsynced_bytes
+        return self._uncommitted_bytes + unsynced
 
     def commit(self) -> None:
         """Write what was appended. Raises ``StorageFullError`` or ``OSError``; a later call
         tries the rest again."""
         if self._wal_buffer:
             self._wal.append(b"".join(self._wal_buffer))
+            self._uncommitted_bytes -= sum(map(len, self._wal_buffer))
             self._wal_buffer.clear()
             if crash_points.armed:
                 crash_points.reach("aggregator.wal_written")
         if self._history_buffer:
-            self._history.append(b"".join(self._history_buffer))
+            self._history.append(b"".join(self._history_buffer), frozenset(self._used_layouts))
             self._history_buffer.clear()
+            self._used_layouts.clear()
+            self._uncommitted_bytes = 0
         self.committed_update = self._appended_update
         self._retire_obsolete_wal()
-        self._syncer.dirty(self._wal, self._history)
-        if self._wal.size_bytes > WAL_SEGMENT_BYTES:
-            self._rotate_wal()
-        if self._history.size_bytes > HISTORY_SEGMENT_BYTES:
-            self._rotate_history()
+        self._syncer.dirty(self._wal.segment, self._history.segment)
+        self._rotate()
 
     # --- durability ----------------------------------------------------------------------
 
     def start_sync(self, mark: object) -> bool:
         """Sync all that is committed, in the helper thread; ``mark`` comes back when it is
-        done. False while a sync runs or nothing is dirty."""
-        return self._syncer.start(mark)
+        done. False while a sync runs or nothing is dirty. Raises ``OSError``."""
+        if self._syncer.is_busy:
+            return False
+        for file in (self._wal, self._history):
+            file.place()
+        if not self._syncer.start(mark):
+            return False
+        self._marked_update = self.committed_update
+        for file in (self._wal, self._history):
+            file.mark()
+        return True
 
     def finished_sync(self) -> object | None:
-        """The mark of a sync that has finished since the last call. Raises ``OSError`` of it."""
-        mark = self._syncer.finished()
+        """The mark of a sync that has finished since the last call. Raises ``OSError`` of it;
+        then :meth:`renew` is due."""
+        try:
+            mark = self._syncer.finished()
+        except OSError:
+            self.needs_renewal = True
+            raise
         if mark is not None:
+            self._synced_update = self._marked_update
+            for file in (self._wal, self._history):
+                file.synced()
             for path in self._syncer.take_removable():
                 path.unlink(missing_ok=True)
                 if crash_points.armed:
                     crash_points.reach("aggregator.segment_deleted")
         return mark
+
+    def renew(self) -> None:
+        """After a sync that failed: write all that it was to cover again, into new files. Not
+        while a sync runs. Raises ``StorageFullError`` or ``OSError``; call it again then."""
+        self._renew_wal()
+        self._renew_history()
+        self.needs_renewal = False
 
     @property
     def is_syncing(self) -> bool:
@@ -173,61 +216,70 @@ class Journal:
             self.commit()
         finally:
             self._syncer.close()
-            for segment in (self._wal, self._history):
+            for segment in (self._wal.segment, self._history.segment):
                 if not segment.closed:
                     segment.fdatasync()
                     segment.close()
 
     # --- segments ------------------------------------------------------------------------
 
-    def _begin(
-        self, prefix: str, number: int, previous_name: str, previous_valid_bytes: int
-    ) -> SegmentWriter:
-        path = self._bus_dir / segment_name(prefix, self.epoch.counter, number)
-        segment = SegmentWriter.create(path)
-        header = SegmentHeader(
-            SEGMENT_FORMAT_VERSION,
+    def _begin(self, prefix: str, previous_name: str, previous_valid_bytes: int) -> JournalFile:
+        return JournalFile(
+            self._bus_dir,
             prefix,
             self.epoch,
-            number,
-            previous_name,
-            previous_valid_bytes,
+            create=SegmentWriter.create,
+            sync_directory=_sync_directory,
+            previous_name=previous_name,
+            previous_valid_bytes=previous_valid_bytes,
         )
-        segment.append(encode_segment_header(header))
-        _sync_directory(self._bus_dir)
-        if crash_points.armed:
-            crash_points.reach("aggregator.segment_created")
-        return segment
 
-    def _buffer_snapshot(self) -> bool:
+    def _snapshot(self) -> bytes:
+        """The state as a record; empty if it is too large for one: then the older segments
+        stay and are folded again; correct, only slower."""
         snapshot = self.state.snapshot()
         if len(snapshot) > MAX_PAYLOAD_BYTES:
-            # The older segments stay and are folded again; correct, only slower.
-            return False
-        self._wal_buffer.insert(0, encode_record(EntryKind.SNAPSHOT, 0, snapshot))
-        return True
+            return b""
+        return encode_record(EntryKind.SNAPSHOT, 0, snapshot)
 
-    def _rotate_wal(self) -> None:
-        old = self._wal
-        self._wal = self._begin(WAL, _number(old.path) + 1, old.path.name, old.size_bytes)
-        self._syncer.retire(old)
-        if self._buffer_snapshot():
+    def _rotate(self) -> None:
+        """Begin the next segments where they are due; the old ones do for longer if that
+        fails."""
+        self.rotation_error = None
+        if self._syncer.is_busy or self.needs_renewal:
+            return
+        try:
+            if self._wal.is_full(WAL_SEGMENT_BYTES):
+                self._renew_wal()
+            if self._history.is_full(HISTORY_SEGMENT_BYTES):
+                self._renew_history()
+        except (OSError, StorageFullError) as error:
+            self.rotation_error = error
+
+    def _renew_wal(self) -> None:
+        snapshot = self._snapshot()
+        self._syncer.forget(self._wal.renew(after=snapshot))
+        if snapshot:
             known = list_segments(self._bus_dir, WAL)
-            self._obsolete_wal = [path for path in known if path != self._wal.path]
-            self._wal.append(b"".join(self._wal_buffer))
-            self._wal_buffer.clear()
+            older = [path for path in known if path != self._wal.segment.path]
+            self._obsolete_wal = older[:-KEPT_WAL_SEGMENTS]
             if crash_points.armed:
                 crash_points.reach("aggregator.snapshot_written")
         self._retire_obsolete_wal()
-        self._syncer.dirty(self._wal, self._history)
+        self._syncer.dirty(self._wal.segment, self._history.segment)
 
-    def _rotate_history(self) -> None:
-        old = self._history
-        self._history = self._begin(HISTORY, _number(old.path) + 1, old.path.name, old.size_bytes)
-        self.segments.append(HistorySegment(self._history.path, self._appended_update + 1))
-        self._layouts_in_segment.clear()
-        self._syncer.retire(old)
-        self._syncer.dirty(self._wal, self._history)
+    def _renew_history(self) -> None:
+        needed = self._history.layouts_in_memory() | self._used_layouts
+        valid_bytes = self._history.synced_bytes
+        layouts = [self._layout_record(layout) for layout in sorted(needed)]
+        self._syncer.forget(self._history.renew(before=layouts))
+        self._layouts_in_segment = needed
+        old = self.segments.pop()
+        if valid_bytes:
+            self.segments.append(old._replace(valid_bytes=valid_bytes))
+        self.renewals += 1
+        self.segments.append(HistorySegment(self._history.segment.path, self._synced_update + 1))
+        self._syncer.dirty(self._wal.segment, self._history.segment)
 
     def _retire_obsolete_wal(self) -> None:
         """Older wal segments may go once the snapshot that replaces them is on the disk."""
@@ -239,16 +291,6 @@ class Journal:
         tags = self.state.data.update_layouts[layout]
         payload = encode_payload(UpdateLayout(layout, tags))
         return encode_record(RecordKind.UPDATE_LAYOUT, 0, payload)
-
-    def _remember(self, record: TailRecord) -> None:
-        self.tail.append(record)
-        self._tail_bytes += len(record.data)
-        while self._tail_bytes > TAIL_BYTES and len(self.tail) > 1:
-            self._tail_bytes -= len(self.tail.popleft().data)
-
-
-def _number(path: Path) -> int:
-    return int(path.name.rsplit("-", 1)[1])
 
 
 def _sync_directory(path: Path) -> None:

@@ -6,7 +6,8 @@ import os
 from bisect import bisect_right
 from typing import NamedTuple
 
-from unilab_metrics.aggregate.journal import HistorySegment, Journal, TailRecord
+from unilab_metrics.aggregate.history_tail import HistorySegment, TailRecord
+from unilab_metrics.aggregate.journal import Journal
 from unilab_metrics.aggregate.packed import pack_integers, pack_values
 from unilab_metrics.aggregate.recovery import HISTORY_KINDS
 from unilab_metrics.storage.records import Record, Scan, scan
@@ -36,6 +37,7 @@ class Server:
     def __init__(self, journal: Journal) -> None:
         self._journal = journal
         self._places: dict[int, _Place] = {}
+        self._renewals = 0
 
     def updates(self, fetch: Fetch) -> Updates:
         """History records after the cursor, verbatim, and the layouts that they refer to."""
@@ -86,6 +88,9 @@ class Server:
 
     def _from_files(self, after: int, limit: int) -> list[TailRecord]:
         segments = self._journal.segments
+        if self._renewals != self._journal.renewals:
+            self._renewals = self._journal.renewals
+            self._places.clear()
         place = self._places.pop(after, None)
         if place is None:
             firsts = [segment.first for segment in segments]

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from unilab_metrics.storage.segments import SegmentWriter
 
-_Job = tuple[list[SegmentWriter], list[SegmentWriter]]
+_Job = list[SegmentWriter]
 
 
 class Syncer:
@@ -16,7 +16,6 @@ class Syncer:
 
     def __init__(self) -> None:
         self._dirty: list[SegmentWriter] = []
-        self._retired: list[SegmentWriter] = []
         self._remove: list[Path] = []
         self._removing: list[Path] = []
         self._removable: list[Path] = []
@@ -37,10 +36,10 @@ class Syncer:
             if segment not in self._dirty:
                 self._dirty.append(segment)
 
-    def retire(self, segment: SegmentWriter) -> None:
-        """No more data comes; the next sync includes the segment and closes it."""
-        self.dirty(segment)
-        self._retired.append(segment)
+    def forget(self, segment: SegmentWriter) -> None:
+        """Close a segment whose data lies elsewhere too. Not while a sync runs."""
+        self._dirty = [known for known in self._dirty if known is not segment]
+        segment.close()
 
     def remove_after_sync(self, paths: list[Path]) -> None:
         """The paths are obsolete once all that is dirty now is on the disk."""
@@ -52,8 +51,8 @@ class Syncer:
             return False
         self._mark = mark
         self._removing = self._remove
-        self._jobs.put((self._dirty, self._retired))
-        self._dirty, self._retired, self._remove = [], [], []
+        self._jobs.put(self._dirty)
+        self._dirty, self._remove = [], []
         return True
 
     def finished(self) -> object | None:
@@ -76,20 +75,17 @@ class Syncer:
         return removable
 
     def close(self) -> None:
-        """Finish the running sync and end the thread; retired segments are closed."""
-        self._jobs.put((self._dirty, self._retired))
+        """Finish the running sync, sync what is dirty, and end the thread."""
+        self._jobs.put(self._dirty)
         self._jobs.put(None)
         self._thread.join()
 
     def _run(self) -> None:
         while (job := self._jobs.get()) is not None:
-            dirty, retired = job
             error: OSError | None = None
             try:
-                for segment in dirty:
+                for segment in job:
                     segment.fdatasync()
             except OSError as failure:
                 error = failure
-            for segment in retired:
-                segment.close()
             self._results.put(error)

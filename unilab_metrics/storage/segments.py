@@ -154,6 +154,15 @@ def open_segment(path: Path) -> int:
     return os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
 
 
+def sync_file(path: Path) -> None:
+    """Wait until a segment of another process's making is on the disk. Raises ``OSError``."""
+    fd = open_segment(path)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)
+
+
 def read_at(fd: int, offset: int, max_bytes: int) -> bytes:
     """Up to ``max_bytes`` from ``offset``; shorter only at the end of the file."""
     data = os.pread(fd, max_bytes, offset)

@@ -217,17 +217,17 @@ class HistoryReader:
         links = self._links()
         if segment is None:
             return None
-        for link in links:
+        for index, link in enumerate(links):
             if link.path == segment:
                 if link.limit is not None and self._offset > link.limit:
-                    self._rewind(link)
+                    self._rewind(link, links[min(index + 1, len(links) - 1)].path)
                 return link
         if not links:
             return Link(segment, None, is_last=True)
         # A replaced aggregator wrote the one that we read.
         later = [i for i, link in enumerate(links) if _order(link.path) > _order(segment)]
         index = later[0] if later else len(links) - 1
-        self._rewind(links[max(0, index - 1)])
+        self._rewind(links[max(0, index - 1)], links[index].path, segment)
         self._open(links[index])
         return None
 
@@ -244,12 +244,15 @@ class HistoryReader:
                 return True
         return False
 
-    def _rewind(self, link: Link) -> None:
-        """We read entries that were then cut off; their sequences are given out anew."""
+    def _rewind(self, link: Link, successor: Path, segment: Path | None = None) -> None:
+        """We read entries that were then cut off behind ``link``. Another aggregator gives
+        their sequences out anew; the same one only moved them into the ``successor``."""
+        self._offset = link.limit or 0
+        if _order(segment or link.path)[0] == _order(successor)[0]:
+            return
         last = _last_sequence(link)
         if last:
             self.cursor = min(self.cursor, last)
-        self._offset = link.limit or 0
 
     def _open_first(self) -> bool:
         links = self._links()
