@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from unilab_metrics.run.standard_streams import above_standard_streams
+from unilab_metrics.storage.standard_streams import above_standard_streams
 
 FILL = """
 import os, sys
-from unilab_metrics.run.standard_streams import above_standard_streams, fill_standard_streams
+from unilab_metrics.storage.standard_streams import above_standard_streams, fill_standard_streams
 report = os.open(sys.argv[1], os.O_WRONLY | os.O_CREAT)
 report = above_standard_streams(report)
 pipe = [above_standard_streams(end) for end in os.pipe()]

@@ -20,7 +20,7 @@ from unilab_metrics.errors import ExitCode, StorageError, UnilabMetricsError
 from unilab_metrics.run.directory import create_run_directory
 from unilab_metrics.run.launcher import run_owning_terminal
 from unilab_metrics.run.processes import python_environment
-from unilab_metrics.run.standard_streams import above_standard_streams, fill_standard_streams
+from unilab_metrics.storage.standard_streams import above_standard_streams, fill_standard_streams
 
 DEFAULT_RANKS = 2
 LOOPBACK = "127.0.0.1"

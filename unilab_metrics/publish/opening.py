@@ -6,6 +6,7 @@ import os
 import platform
 import secrets
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from time import monotonic_ns, time_ns
 
@@ -21,6 +22,7 @@ from unilab_metrics.publish.shipper import Shipper, Supervise
 from unilab_metrics.publish.spool import Spool
 from unilab_metrics.storage.filesystem import boot_id, private_directory
 from unilab_metrics.storage.spool_reader import LEASE_NAME
+from unilab_metrics.storage.standard_streams import fill_standard_streams
 from unilab_schema.identity import Identity, RunInfo, SourceKey
 
 
@@ -47,6 +49,9 @@ def open_publisher(
     come for it. Never raises for a disk that does not work: the publisher then counts what it
     is given, and warns once.
     """
+    with suppress(OSError):
+        # For as long as the process lives: ZeroMQ opens descriptors whenever it likes.
+        fill_standard_streams()
     identity = new_identity(key, run, launch_directory, expected_learners, version)
     strict = run.strict if strict is None else strict
     counted = Losses()

@@ -26,13 +26,15 @@ _VERSION = 1
 
 class BusSettings(msgspec.Struct, frozen=True, kw_only=True):
     """``launch``: key of the newest attempt's launch. ``spools``: directories in which this run's processes of this node may have spools.
-    ``log_interval``: backends get the iterations that it divides, and the last one."""
+    ``log_interval``: backends get the iterations that it divides, and the last one. ``bind``:
+    where the aggregator listens for other nodes, see :func:`resolve_bind`."""
 
     version: int = _VERSION
     launch: str = ""
     backends: tuple[str, ...] = ("tensorboard",)
     log_interval: int = 1
     spools: tuple[str, ...] = ()
+    bind: str = ""
 
 
 _decoder = msgspec.json.Decoder(BusSettings)
@@ -50,6 +52,11 @@ def clear_launch(launch: str, run_dir: Path, spools: Iterable[Path]) -> None:
             directory.rmdir()
 
 
+def has_settings(run_dir: Path) -> bool:
+    """Whether a rank 0 has opened the run."""
+    return (bus_directory(run_dir) / SETTINGS_FILE).exists()
+
+
 def read_settings(run_dir: Path) -> BusSettings:
     """The settings of a run; the defaults if it has none that can be read."""
     try:
@@ -60,7 +67,7 @@ def read_settings(run_dir: Path) -> BusSettings:
 
 
 def write_settings(
-    run_dir: Path, *, launch: str, backends: Sequence[str], log_interval: int
+    run_dir: Path, *, launch: str, backends: Sequence[str], log_interval: int, bind: str = ""
 ) -> BusSettings:
     """Put the settings of a new attempt in place, earlier spools kept. Raises ``OSError``."""
     spools = [os.fspath(root / launch) for root in spool_candidates()]
@@ -70,6 +77,7 @@ def write_settings(
         backends=tuple(backends),
         log_interval=log_interval,
         spools=tuple(listed)[:_MOST_SPOOLS],
+        bind=bind,
     )
     text = msgspec.json.format(msgspec.json.encode(settings), indent=2)
     write_atomic(bus_directory(run_dir) / SETTINGS_FILE, text + b"\n")

@@ -16,9 +16,12 @@ from pathlib import Path
 from types import FrameType
 from typing import BinaryIO
 
-from unilab_metrics.config import CONSOLE_FILE
+from unilab_metrics.config import CONSOLE_FILE, RUN_SUMMARY_FILE
 from unilab_metrics.errors import ExitCode
+from unilab_metrics.run.bus_settings import has_settings
 from unilab_metrics.run.console import last_lines, open_console
+from unilab_metrics.run.opening import complete_run
+from unilab_metrics.run.rank_ends import RankEnds
 from unilab_metrics.run.report import report_lines, signal_name
 from unilab_metrics.run.summary import read_summary
 from unilab_metrics.run.terminal import TerminalState, can_take_terminal
@@ -66,6 +69,8 @@ class _Launch:
         self._stopped_by: int | None = None
         self._interrupted_view = False
         self._failed: int | None = None
+        self._earlier_summary = _stamp(run_dir)
+        self._ends = RankEnds(run_dir)
 
     def run(self, start_training: StartTraining) -> int:
         # Long before the ranks have loaded what they need and open the run.
@@ -77,7 +82,7 @@ class _Launch:
                 self._attend(processes)
                 self._await_bus()
             finally:
-                _end(processes, lambda: False)
+                self._end(processes, lambda: False)
                 self._close_view()
         self._say(*self._last_words(processes))
         return self._exit_code(processes)
@@ -86,12 +91,12 @@ class _Launch:
         failed_s: float | None = None
         while self._some_run(processes):
             if self._stop_requested():
-                _end(processes, lambda: bool(self._requests))
+                self._end(processes, lambda: bool(self._requests))
                 return
             if failed_s is None and self._failed is not None:
                 failed_s = time.monotonic()
             if failed_s is not None and time.monotonic() - failed_s > _PEERS_GRACE_S:
-                _end(processes, lambda: bool(self._requests))
+                self._end(processes, lambda: bool(self._requests))
                 return
             self._look_after_view()
             time.sleep(_TICK_S)
@@ -99,13 +104,28 @@ class _Launch:
     def _some_run(self, processes: Processes) -> bool:
         """Whether a rank still runs; remembers the one that failed first, whom the others
         follow within seconds."""
-        statuses = [process.poll() for process in processes]
+        statuses = [self._ends.poll(process) for process in processes]
         if self._failed is None:
             # Of those that failed within one tick, a killed one has not followed another.
             failed = [rank for rank, status in enumerate(statuses) if status]
             failed.sort(key=lambda rank: (statuses[rank] or 0) > 0)
             self._failed = next(iter(failed), None)
         return any(status is None for status in statuses)
+
+    def _end(self, processes: Processes, is_impatient: Callable[[], bool]) -> None:
+        """SIGTERM, then SIGKILL after the grace or at once when impatient; then all are gone."""
+        alive = [process for process in processes if self._ends.poll(process) is None]
+        for process in alive:
+            process.terminate()
+        deadline_s = time.monotonic() + _STOP_GRACE_S
+        while any(self._ends.poll(process) is None for process in alive):
+            if time.monotonic() > deadline_s or is_impatient():
+                break
+            time.sleep(_TICK_S)
+        for process in alive:
+            if self._ends.poll(process) is None:
+                _kill_group(process)
+            self._ends.wait(process)
 
     def _stop_requested(self) -> bool:
         while self._requests:
@@ -157,13 +177,25 @@ class _Launch:
         return False
 
     def _await_bus(self) -> None:
-        """The aggregator ends when every frame is in the backends, or at its own deadline."""
+        """The aggregator ends when every frame is in the backends, or at its own deadline.
+
+        The requests that ended the ranks are no requests to leave their metrics behind.
+        """
+        self._requests.clear()
         lease = aggregator_lease(self._run_dir)
         deadline_s = time.monotonic() + _DRAIN_S
+        helper, was_completed = None, False
         while time.monotonic() < deadline_s and not self._requests:
-            if is_free(lease):
+            is_over = is_free(lease)
+            if is_over and not was_completed and self._is_unfinished():
+                # It died with the rank that would have started it again.
+                helper, was_completed = complete_run(self._run_dir), True
+            elif is_over and (helper is None or helper.poll() is not None):
                 return
             time.sleep(_TICK_S)
+
+    def _is_unfinished(self) -> bool:
+        return has_settings(self._run_dir) and _stamp(self._run_dir) == self._earlier_summary
 
     def _close_view(self) -> None:
         if self._view is not None:
@@ -217,20 +249,12 @@ class _Launch:
                 signal.signal(number, handler)
 
 
-def _end(processes: Processes, is_impatient: Callable[[], bool]) -> None:
-    """SIGTERM, then SIGKILL after the grace or at once when impatient; then all are gone."""
-    alive = [process for process in processes if process.poll() is None]
-    for process in alive:
-        process.terminate()
-    deadline_s = time.monotonic() + _STOP_GRACE_S
-    while any(process.poll() is None for process in alive):
-        if time.monotonic() > deadline_s or is_impatient():
-            break
-        time.sleep(_TICK_S)
-    for process in alive:
-        if process.poll() is None:
-            _kill_group(process)
-        process.wait()
+def _stamp(run_dir: Path) -> int:
+    """Changes with each summary that is written; 0 without one."""
+    try:
+        return (run_dir / RUN_SUMMARY_FILE).stat().st_mtime_ns
+    except OSError:
+        return 0
 
 
 def _kill_group(process: subprocess.Popen[bytes]) -> None:

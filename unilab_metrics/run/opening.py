@@ -11,12 +11,13 @@ from typing import Any
 
 from unilab_metrics.config import AGGREGATOR_LOG_FILE
 from unilab_metrics.errors import StorageError
+from unilab_metrics.helper_life import Trouble
 from unilab_metrics.run.bus_settings import read_settings, write_settings
 from unilab_metrics.run.directory import create_run_directory
 from unilab_metrics.run.launch_file import announce_run
 from unilab_metrics.run.launch_key import ProcessName
 from unilab_metrics.run.processes import Helper, last_log_line, start_aggregator
-from unilab_metrics.run.supervision import Supervisor
+from unilab_metrics.run.supervision import AGGREGATOR_HUNG_AFTER_S, Supervisor
 from unilab_metrics.run.tracker import write_run_config
 from unilab_metrics.storage.filesystem import private_directory
 from unilab_metrics.storage.lease import is_free
@@ -36,6 +37,7 @@ def open_run(
     backends: Sequence[str],
     log_interval: int,
     started: datetime,
+    bind: str = "",
 ) -> Path:
     """Make the run directory and tell the other local ranks of it; the absolute path.
 
@@ -50,7 +52,9 @@ def open_run(
         run_dir.mkdir(parents=True, exist_ok=True)
         run_dir = run_dir.resolve()
     private_directory(bus_directory(run_dir))
-    write_settings(run_dir, launch=launch, backends=backends, log_interval=log_interval)
+    write_settings(
+        run_dir, launch=launch, backends=backends, log_interval=log_interval, bind=bind
+    )
     write_run_config(run_dir, run, config, started)
     with contextlib.suppress(OSError, StorageError):
         # Without it the other ranks need the directory as an argument or from the environment.
@@ -60,18 +64,12 @@ def open_run(
     return run_dir
 
 
-def supervise_aggregator(run_dir: Path, report: Callable[[str], None]) -> Supervisor:
+def supervise_aggregator(run_dir: Path, report: Callable[[Trouble], None]) -> Supervisor:
     """Keeps the aggregator of a run that :func:`open_run` opened alive; not started yet."""
     lease = aggregator_lease(run_dir)
 
     def start() -> Helper:
-        settings = read_settings(run_dir)
-        return start_aggregator(
-            run_dir,
-            spools=[Path(spool) for spool in settings.spools],
-            backends=settings.backends,
-            log_interval=settings.log_interval,
-        )
+        return _start(run_dir)
 
     return Supervisor(
         start,
@@ -80,4 +78,24 @@ def supervise_aggregator(run_dir: Path, report: Callable[[str], None]) -> Superv
         last_words=lambda: last_log_line(run_dir, AGGREGATOR_LOG_FILE),
         # It may have called a process dead that lives, so only that process knows.
         is_final=False,
+        hung_after_s=AGGREGATOR_HUNG_AFTER_S,
+    )
+
+
+def complete_run(run_dir: Path) -> Helper | None:
+    """Start an aggregator for a run whose processes are gone: it takes what they left, and
+    ends. ``None`` if it cannot be started; never raises."""
+    try:
+        return _start(run_dir)
+    except Exception:  # noqa: BLE001 (whatever it is, the training is over)
+        return None
+
+
+def _start(run_dir: Path) -> Helper:
+    settings = read_settings(run_dir)
+    return start_aggregator(
+        run_dir,
+        spools=[Path(spool) for spool in settings.spools],
+        backends=settings.backends,
+        log_interval=settings.log_interval,
     )

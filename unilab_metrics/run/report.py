@@ -8,8 +8,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, cast
 
+from unilab_metrics.config import RUN_SUMMARY_FILE
 from unilab_metrics.outcome import COMPLETED
 from unilab_metrics.run.summary import read_summary
+from unilab_metrics.storage.lease import owner_pid
+from unilab_metrics.transport.rendezvous import aggregator_lease
 
 
 def report_lines(run_dir: Path, *, stopped_by: int | None = None) -> list[str]:
@@ -20,7 +23,7 @@ def report_lines(run_dir: Path, *, stopped_by: int | None = None) -> list[str]:
     lines = [f"Run directory  {_short(run_dir)}"]
     summary = read_summary(run_dir)
     if summary is None:
-        return [*lines, "Summary        none: the run ended before it could be written"]
+        return [*lines, f"Summary        {_no_summary(run_dir)}"]
     bus = cast("dict[str, Any]", summary.get("bus", {}))
     lines += [
         f"Status         {_status(summary, stopped_by)}",
@@ -33,6 +36,16 @@ def report_lines(run_dir: Path, *, stopped_by: int | None = None) -> list[str]:
         title, text = _backend(name, run_dir)
         lines.append(f"{title:<14} {text}")
     return [*lines, f"Dropped        {_dropped(bus)}"]
+
+
+def _no_summary(run_dir: Path) -> str:
+    try:
+        pid = owner_pid(aggregator_lease(run_dir))
+    except OSError:
+        pid = None
+    if pid is None:
+        return "none: the run ended before it could be written"
+    return f"not yet: the aggregator (pid {pid}) is at work and puts {RUN_SUMMARY_FILE} there"
 
 
 def _backend(name: str, run_dir: Path) -> tuple[str, str]:

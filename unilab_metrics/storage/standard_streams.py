@@ -1,6 +1,7 @@
-"""File descriptors 0, 1 and 2 of a launcher, which may have been started without them.
+"""File descriptors 0, 1 and 2 of a process that may have been started without them.
 
-The system gives their numbers to whatever is opened next, and a child process gets its own
+The system gives their numbers to whatever is opened next: a spool or a socket of ours would
+get what the process's libraries write to their error output, and a child process gets its own
 standard streams put in that place.
 """
 
