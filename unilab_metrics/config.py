@@ -18,6 +18,9 @@ STRICT_VARIABLE = "UNILAB_METRICS_STRICT"
 """Algorithm and strictness of the ``init()`` above; defaults of ``connect()``."""
 DISABLED_VARIABLE = "UNILAB_METRICS_DISABLED"
 """1 makes ``init()`` and ``connect()`` return publishers that do nothing."""
+BIND_VARIABLE = "UNILAB_METRICS_BIND"
+"""Where the aggregator listens for other nodes: ``tcp://HOST``, ``tcp://HOST:PORT``,
+``tcp://*``, ``auto``, or ``none``; by default ``auto`` if the job spans several nodes."""
 PYTHON_VARIABLE = "UNILAB_METRICS_PYTHON"
 """The interpreter that runs the aggregator and the writers; the training's own by default."""
 

@@ -135,9 +135,7 @@ class KeyFileError(StorageError):
     """A key file or an allow-list that cannot be used. ``exit_code`` tells why: 5 missing, not
     private, or for another use; 6 damaged or of an unknown version."""
 
-    def __init__(
-        self, path: Path | str, reason: str, *, exit_code: int = ExitCode.REFUSED
-    ) -> None:
+    def __init__(self, path: Path | str, reason: str, *, exit_code: int = ExitCode.REFUSED) -> None:
         super().__init__(path, reason)
         self.exit_code = exit_code
 

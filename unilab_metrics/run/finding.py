@@ -6,6 +6,8 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
+import msgspec
+
 from unilab_metrics.errors import ConnectionFileError
 from unilab_metrics.run.inheritance import Inherited
 from unilab_metrics.run.launch_file import find_run, parent_of, process_name, this_node
@@ -79,9 +81,11 @@ class BusFinder:
             if self.run_dir is None:
                 return None
         try:
-            return rendezvous.read(bus_directory(self.run_dir))
+            found = rendezvous.read(bus_directory(self.run_dir))
         except ConnectionFileError:
             return None
+        # Another node may have mounted it elsewhere.
+        return msgspec.structs.replace(found, run_dir=os.fspath(self.run_dir))
 
 
 def _given(inherited: Inherited, run_dir: Path | None) -> str | None:

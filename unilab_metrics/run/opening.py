@@ -52,9 +52,7 @@ def open_run(
         run_dir.mkdir(parents=True, exist_ok=True)
         run_dir = run_dir.resolve()
     private_directory(bus_directory(run_dir))
-    write_settings(
-        run_dir, launch=launch, backends=backends, log_interval=log_interval, bind=bind
-    )
+    write_settings(run_dir, launch=launch, backends=backends, log_interval=log_interval, bind=bind)
     write_run_config(run_dir, run, config, started)
     with contextlib.suppress(OSError, StorageError):
         # Without it the other ranks need the directory as an argument or from the environment.

@@ -40,6 +40,12 @@ _LAUNCHERS = (
     _Launcher("JAX_PROCESS_ID", ("JAX_NUM_PROCESSES",)),
 )
 _NODE_COUNTS = ("GROUP_WORLD_SIZE", "SLURM_STEP_NUM_NODES", "SLURM_NNODES", "SLURM_JOB_NUM_NODES")
+_WORLD_AND_LOCAL = (
+    ("WORLD_SIZE", "LOCAL_WORLD_SIZE"),
+    ("OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_SIZE"),
+    ("MV2_COMM_WORLD_SIZE", "MV2_COMM_WORLD_LOCAL_SIZE"),
+    ("HOROVOD_SIZE", "HOROVOD_LOCAL_SIZE"),
+)
 _INTERACTIVE_JOBS = frozenset({"bash", "sh", "zsh", "interactive"})
 
 
@@ -75,6 +81,18 @@ def is_single_node(environ: Mapping[str, str]) -> bool:
     if world is not None and local is not None:
         return world == local
     return any(count == 1 for count in counts)
+
+
+def spans_nodes(environ: Mapping[str, str]) -> bool:
+    """Whether the launcher says that the job has ranks on other nodes too."""
+    counts = [_number(environ.get(name)) for name in _NODE_COUNTS]
+    if any(count is not None and count > 1 for count in counts):
+        return environ.get("SLURM_JOB_NAME") not in _INTERACTIVE_JOBS
+    for world_name, local_name in _WORLD_AND_LOCAL:
+        world, local = _number(environ.get(world_name)), _number(environ.get(local_name))
+        if world is not None and local is not None and local > 0:
+            return world > local
+    return False
 
 
 def _from_environment(environ: Mapping[str, str], doubts: list[str]) -> Place:

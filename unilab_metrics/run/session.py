@@ -18,6 +18,7 @@ from unilab_metrics.publish.no_spool import NoSpool
 from unilab_metrics.publish.opening import disabled_publisher, new_identity
 from unilab_metrics.publish.publisher import Publisher
 from unilab_metrics.run import inheritance
+from unilab_metrics.run.binding import resolve_bind
 from unilab_metrics.run.joining import ChildWish, RankWish, open_child, open_rank
 from unilab_schema.identity import COLLECTOR, LEARNER, RunInfo, SourceKey, StepAxis
 
@@ -42,6 +43,7 @@ def init(
     backends: Sequence[str] = BACKENDS,
     log_interval: int = 1,
     expected_learners: int | None = None,
+    bind: str | None = None,
 ) -> Publisher:
     """The publisher of this rank of a training; on global rank 0 also the run itself.
 
@@ -62,12 +64,16 @@ def init(
     ``backends``, ``log_interval``: what is written, and every how many iterations (rank 0's
     count). ``expected_learners``: how many learner ranks publish iterations; the world size by
     default, 1 for a library that logs on rank 0 only. ``strict``: only registered tags may be
-    logged, and mistakes raise at the call.
+    logged, and mistakes raise at the call. ``bind``: where rank 0's aggregator listens for other
+    nodes and remote viewers, always with keys: ``tcp://HOST``, ``tcp://HOST:PORT``, ``tcp://*``,
+    ``auto`` (this node's address) or ``none``; by default ``UNILAB_METRICS_BIND``, else ``auto``
+    if the launcher says that the job spans several nodes.
 
     Sets ``UNILAB_METRICS_*`` in ``os.environ`` for child processes, which call
     :func:`connect`. With ``UNILAB_METRICS_DISABLED=1`` nothing is done.
 
-    Raises ``ValueError`` for a backend that does not exist and, in strict mode, for arguments
+    Raises ``ValueError`` for a backend that does not exist, a ``bind`` that is no address and, in
+    strict mode, for arguments
     that make no sense; nothing else.
     """
     run = RunInfo(
@@ -85,6 +91,8 @@ def init(
     for name in names:
         if name not in BACKENDS:
             raise ValueError(f"no backend {name!r}; there are: {', '.join(BACKENDS)}")
+    if bind is not None:
+        resolve_bind(bind, {})
     wish = RankWish(
         role=role,
         instance=instance,
@@ -97,6 +105,7 @@ def init(
         backends=names,
         log_interval=log_interval,
         expected_learners=expected_learners,
+        bind=bind,
     )
     try:
         return open_rank(wish)

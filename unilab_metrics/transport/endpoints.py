@@ -10,13 +10,13 @@ import zmq
 
 from unilab_metrics.errors import EndpointError, StorageError
 from unilab_metrics.transport import monitoring, sockets
-from unilab_metrics.transport.authentication import Authenticator
+from unilab_metrics.transport.authentication import IPC_USER, Authenticator
 from unilab_metrics.transport.monitoring import Monitor
 from unilab_metrics.transport.refusals import Refusals
 from unilab_metrics.transport.tcp_door import BoundSockets, TcpDoor, TcpEndpoints
 
 RANK_NOT_ALLOWED = "its key is not for this rank"
-NOT_A_WRITER = "a viewer tells what a backend holds"
+NOT_A_WRITER = "it tells what a backend holds, which only a writer may"
 _WRONG_KEY = "its handshake is for another run's key, or no handshake at all"
 _NO_CURVE = "it does not speak CURVE"
 _NO_ZMTP = "it does not speak the protocol"
@@ -111,9 +111,13 @@ class Endpoints:
         self._refusals.note(f"key {user}", reason, time.monotonic())
         return False
 
-    def refuse_progress(self, user: str) -> None:
-        """A viewer has said what only a writer may say."""
+    def may_report(self, user: str) -> bool:
+        """Whether this user may tell what a backend holds: writers run on this node, so over
+        TCP nobody may, and who tries is counted."""
+        if user == IPC_USER:
+            return True
         self._refusals.note(f"key {user}", NOT_A_WRITER, time.monotonic())
+        return False
 
     def close(self) -> None:
         """Close everything; idempotent."""

@@ -142,6 +142,17 @@ def unbind_tcp(made: zmq.Socket[bytes], address: TcpAddress) -> None:
         raise EndpointError(address.endpoint, f"cannot be unbound: {error}") from error
 
 
+def receive(made: zmq.Socket[bytes]) -> tuple[list[bytes], str]:
+    """What lies at a bound socket, and the user that authentication has given its connection;
+    empty if nobody was asked. Raises ``zmq.Again`` if there is nothing."""
+    frames = made.recv_multipart(zmq.NOBLOCK, copy=False)
+    try:
+        user = frames[-1].get("User-Id")
+    except zmq.ZMQError:
+        user = ""
+    return [frame.bytes for frame in frames], str(user)
+
+
 def close(sockets: Iterable[zmq.Socket[bytes]]) -> None:
     """Close at once, dropping what was not sent; a second close does nothing. The file of a
     bound ipc endpoint is gone afterwards."""

@@ -35,6 +35,11 @@ class TcpEndpoints(NamedTuple):
     fetch: str
     server_key: str
 
+    @property
+    def fetch_port(self) -> int:
+        """0 if there is none."""
+        return parse_tcp(self.fetch).port if self.server_key else 0
+
 
 class BoundSockets(NamedTuple):
     """The three sockets of an aggregator."""
