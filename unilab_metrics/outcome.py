@@ -51,6 +51,8 @@ class RunOutcome:
     ``first_nonfinite``: where a tag was first NaN or infinite, as (iteration, rank).
     ``unregistered_tags``: tags of open mode that the metric table does not know.
     ``warnings``: what sources warned of (a refused value, say), and how many said so.
+    ``helper_troubles``: how often the aggregator or a writer died, hung or could not be
+    started, who looked after it, and what was wrong the last time.
     """
 
     run: RunInfo
@@ -74,3 +76,6 @@ class RunOutcome:
     )
     unregistered_tags: Sequence[str] = ()
     warnings: Mapping[str, int] = field(default_factory=dict[str, int])
+    helper_troubles: Mapping[str, tuple[int, str, str]] = field(
+        default_factory=dict[str, tuple[int, str, str]]
+    )

@@ -24,7 +24,7 @@ class Keeper:
         self.trouble = trouble
         self.calls: list[tuple[float, bool]] = []
 
-    def __call__(self, *, hurry: bool) -> str:
+    def __call__(self, *, hurry: bool, heard: object = None) -> str:
         self.calls.append((time.monotonic(), hurry))
         return self.trouble
 

@@ -345,7 +345,7 @@ def test_the_supervisor_is_called_about_once_a_second_and_its_failures_are_survi
     end = ends()
     calls: list[float] = []
 
-    def supervise(*, hurry: bool) -> str:
+    def supervise(*, hurry: bool, heard: object) -> str:
         calls.append(time.monotonic())
         raise OSError("no aggregator today")
 

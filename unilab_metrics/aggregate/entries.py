@@ -13,6 +13,8 @@ from typing import Any
 import msgspec
 
 from unilab_schema.codec import FrameDecodeError
+from unilab_schema.control import SourceFigures
+from unilab_schema.frames import Scalar
 from unilab_schema.identity import Identity
 
 
@@ -46,13 +48,16 @@ class AcceptedBatch(msgspec.Struct, frozen=True, array_like=True):
 
 
 class SourceGone(msgspec.Struct, frozen=True, array_like=True):
-    """Every frame of the source is in the wal. ``how``: ``finished`` or ``lost``."""
+    """Every frame of the source is in the wal. ``how``: ``finished`` or ``lost``; or
+    ``superseded``, of a survivor of an earlier attempt whose place a newer process has taken.
+    ``ending``: what is known of how its process ended."""
 
     source: int
     how: str
     unix_ns: int
     mono_ns: int
     text: str = ""
+    ending: str = ""
 
 
 class GapFound(msgspec.Struct, frozen=True, array_like=True):
@@ -64,14 +69,36 @@ class GapFound(msgspec.Struct, frozen=True, array_like=True):
     reason: str
 
 
+class SourceNews(msgspec.Struct, frozen=True, array_like=True):
+    """What is new of a source's publishing: its newest figures and drops, ``None`` where they
+    have not changed, and how many duplicates and unreadable messages came since the last news."""
+
+    source: int
+    figures: SourceFigures | None = None
+    duplicates: int = 0
+    bad_messages: int = 0
+    drops: dict[str, int] | None = None
+
+
+class BusNews(msgspec.Struct, frozen=True, array_like=True):
+    """What is new of the bus itself. ``bad_messages``: at any socket, since the last news.
+    ``commit_ms``: mean of the journal's commits since then, ``None`` without any."""
+
+    sources: tuple[SourceNews, ...] = ()
+    bad_messages: int = 0
+    commit_ms: float | None = None
+
+
 class Seal(msgspec.Struct, frozen=True, array_like=True):
-    """Reduce an iteration now. ``why``: ``complete``, ``straggler``, ``overflow``, ``end``."""
+    """Reduce an iteration now. ``why``: ``complete``, ``straggler``, ``overflow``, ``end``.
+    ``bus``: the update gets the ``Bus/…`` tags, with these news taken in."""
 
     iteration: int
     mono_ns: int
     unix_ns: int
     why: str = "complete"
     supplement: bool = False
+    bus: BusNews | None = None
 
 
 class OpenAttempt(msgspec.Struct, frozen=True, array_like=True):
@@ -82,12 +109,13 @@ class OpenAttempt(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Notice(msgspec.Struct, frozen=True, array_like=True):
-    """An event of the aggregator's own, told to subscribers."""
+    """An event of the aggregator's own, told to subscribers. ``data``: its facts."""
 
     kind: str
     text: str
     mono_ns: int
     unix_ns: int
+    data: dict[str, Scalar] = {}
 
 
 class RunEnd(msgspec.Struct, frozen=True, array_like=True):

@@ -7,13 +7,19 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
+from unilab_metrics.helper_life import Heard, Trouble
+
 
 class BackendProcess(Protocol):
     """A writer that somebody starts, and starts again when it dies; called once a turn."""
 
-    def __call__(self, *, hurry: bool) -> object:
+    def __call__(self, *, hurry: bool, heard: Heard | None) -> object:
         """Look after the process once; never blocks, never raises. ``hurry``: the run is ending,
-        so one that waits for its next start is started at once."""
+        so one that waits for its next start is started at once. ``heard``: its last word."""
+        ...
+
+    def take_troubles(self) -> Sequence[Trouble]:
+        """What has happened to it since the last call."""
         ...
 
     @property
@@ -26,7 +32,9 @@ class BackendProcess(Protocol):
 class Options:
     """``start_grace_s``: how long to wait for the first source. ``lost_after_s``: silence of a
     source on another node after which it is dead. ``drain_s``: how long the backends may take
-    at the end, and how long SIGTERM waits for the sources."""
+    at the end, and how long SIGTERM waits for the sources. ``bind``: where to listen on TCP,
+    empty for not at all; ``job_address``: a host of the same job, for finding out which of our
+    addresses the others reach."""
 
     spool_directories: Sequence[Path] = ()
     start_grace_s: float = 60.0
@@ -34,4 +42,6 @@ class Options:
     straggler_deadline_s: float = 30.0
     drain_s: float = 30.0
     launch: str = ""
+    bind: str = ""
+    job_address: str = ""
     backends: Mapping[str, BackendProcess] = field(default_factory=dict[str, BackendProcess])

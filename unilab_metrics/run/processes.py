@@ -60,8 +60,13 @@ def start_writer(run_dir: Path, backend: str, log_interval: int = 1) -> Helper:
     """Start the writer of one backend. Raises ``OSError`` if it cannot be started."""
     arguments = ["write", os.fspath(run_dir), "--backend", backend]
     return start_helper(
-        [*arguments, "--log-interval", str(log_interval)], run_dir, f"writer-{backend}.log"
+        [*arguments, "--log-interval", str(log_interval)], run_dir, writer_log(backend)
     )
+
+
+def writer_log(backend: str) -> str:
+    """The log file of a backend's writer, in the bus directory."""
+    return f"writer-{backend}.log"
 
 
 def start_helper(arguments: Sequence[str], run_dir: Path, log_name: str) -> Helper:

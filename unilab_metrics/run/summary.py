@@ -90,6 +90,10 @@ def _bus_fields(outcome: RunOutcome) -> dict[str, Any]:
         },
         "unregistered_tags": list(outcome.unregistered_tags),
         "warnings": dict(outcome.warnings),
+        "restarts": {
+            helper: {"count": count, "by": by, "reason": reason}
+            for helper, (count, by, reason) in outcome.helper_troubles.items()
+        },
         "sources": [_source_fields(source) for source in outcome.sources],
     }
 
