@@ -69,7 +69,8 @@ class Cursor(msgspec.Struct, frozen=True, array_like=True, tag="cursor"):
 
     ``window``: frames that may be sent beyond ``cursor``. ``rewind``: send again from
     ``cursor + 1``. ``closed``: the run has ended and every backend has its last update
-    (or gave up), so a closing rank 0 need not wait longer.
+    (or gave up), so a closing rank 0 need not wait longer. ``journal_full``: why nothing can be
+    journaled now, empty while it can; what was sent waits in the spool.
     """
 
     epoch: Epoch
@@ -80,6 +81,7 @@ class Cursor(msgspec.Struct, frozen=True, array_like=True, tag="cursor"):
     unix_ns: int
     rewind: bool = False
     closed: bool = False
+    journal_full: str = ""
 
 
 class Reject(msgspec.Struct, frozen=True, array_like=True, tag="reject"):

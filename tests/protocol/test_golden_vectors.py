@@ -142,7 +142,10 @@ MESSAGES: dict[str, tuple[Any, msgspec.Struct]] = {
         control.Batch(INCARNATION, 10, 11, 13, b"\x75\x6d", {"quota": 3}, FIGURES),
     ),
     "batch-ping": (codec.decode_upward, control.Batch(INCARNATION, 10, 11, 13)),
-    "cursor": (codec.decode_downward, control.Cursor(EPOCH, 40, 30, 512, 11, 13, True, False)),
+    "cursor": (
+        codec.decode_downward,
+        control.Cursor(EPOCH, 40, 30, 512, 11, 13, True, False, "disk full"),
+    ),
     "reject": (codec.decode_downward, control.Reject("closing", "the run ends", False, 0.5)),
     "head": (
         codec.decode_head,

@@ -22,6 +22,7 @@ from unilab_schema.control import Epoch
 
 RETRY_NS = 1_000_000_000
 SYNC_INTERVAL_NS = 50_000_000
+LARGE_BYTES = 4 * 1024 * 1024
 STALL_NS = 10_000_000_000
 MAX_WAITING_BYTES = 64 * 1024 * 1024
 """Bytes in memory that are not on the disk; from here on input is left in the spools."""
@@ -97,6 +98,13 @@ class Core:
     def accepts_input(self) -> bool:
         """False while too much waits for a disk that is full, fails or does not answer."""
         return self.journal.waiting_bytes < MAX_WAITING_BYTES
+
+    def makes_room(self) -> bool:
+        """Between the parts of something large: whether the next one may be folded now."""
+        if self.journal.waiting_bytes > LARGE_BYTES:
+            self.commit()
+            self.sync()
+        return self.accepts_input
 
     @property
     def problem(self) -> str:

@@ -11,14 +11,26 @@ from unilab_metrics import crash_points
 from unilab_metrics.aggregate.core import Core
 from unilab_metrics.aggregate.entries import OpenAttempt
 from unilab_metrics.aggregate.peers import Peer
+from unilab_metrics.aggregate.process_log import say
 from unilab_metrics.aggregate.receiver import IsDead, accept, admit
 from unilab_metrics.aggregate.sources import SourceState
+from unilab_metrics.transport.sockets import receive
 from unilab_schema.codec import FrameDecodeError, decode_upward, encode_message
 from unilab_schema.control import Batch, Cursor, Hello, Reject
 
 WINDOW_FRAMES = 512
 _DRAIN_MESSAGES = 512
 _DRAIN_NS = 20_000_000
+_MOST_DUPLICATES = 256
+_NOT_ALLOWED = Reject(
+    "not_allowed", "the run's allow-list does not let this key publish as this rank"
+)
+
+
+def _everybody(user: str, rank: int) -> bool:
+    """Sockets without authentication."""
+    del user, rank
+    return True
 
 
 class Ingest:
@@ -31,14 +43,18 @@ class Ingest:
         *,
         is_dead: IsDead,
         vacate: Callable[[SourceState], None],
+        may_publish: Callable[[str, int], bool] = _everybody,
     ) -> None:
-        """``is_dead``: whether a source's process is gone; ``vacate``: adopt what it left."""
+        """``is_dead``: whether a source's process is gone; ``vacate``: adopt what it left.
+        ``may_publish``: whether a user of the socket may speak for a source of a rank."""
         self._core = core
         self._socket = socket
         self._is_dead = is_dead
         self._vacate = vacate
+        self._may_publish = may_publish
         self.peers: dict[int, Peer] = {}
         self.bad_messages = 0
+        self._duplicates: set[bytes] = set()
         self.is_closing = False
         """Whether new sources are left to the next aggregator."""
         self.is_closed = False
@@ -55,7 +71,7 @@ class Ingest:
         end = time.monotonic_ns() + _DRAIN_NS
         for _ in range(_DRAIN_MESSAGES):
             try:
-                parts = self._socket.recv_multipart(zmq.NOBLOCK, copy=True)
+                parts, user = receive(self._socket)
             except zmq.Again:
                 return False
             if len(parts) != 2:
@@ -68,25 +84,27 @@ class Ingest:
                 self._send(parts[0], Reject("bad_message", str(error)))
                 continue
             if isinstance(message, Hello):
-                self._take_hello(parts[0], message)
+                self._take_hello(parts[0], message, user)
             else:
-                self._take_batch(parts[0], message)
+                self._take_batch(parts[0], message, user)
             if time.monotonic_ns() > end:
                 return True
         return True
 
     def answer(self) -> None:
-        """Send the cursors that are owed; call it after a commit."""
+        """Send the cursors that are owed. They never speak of what is not committed."""
         core = self._core
         for source in core.state.data.sources:
             peer = self.peers.get(source.index)
             if peer is None or not peer.routing_id:
                 continue
             durable = core.durable_cursor(source.index)
-            if not peer.must_answer and durable == peer.told_durable:
+            takes_again = peer.was_refused and core.accepts_input
+            if not (peer.must_answer or takes_again) and durable == peer.told_durable:
                 continue
-            self._send(peer.routing_id, self._cursor(source, peer.must_rewind))
+            self._send(peer.routing_id, self._cursor(source, peer.must_rewind or takes_again))
             peer.must_answer = peer.must_rewind = False
+            peer.was_refused = peer.was_refused and not takes_again
             peer.told_durable = durable
 
     def say_closed(self) -> None:
@@ -99,22 +117,27 @@ class Ingest:
     def _cursor(self, source: SourceState, rewind: bool) -> Cursor:
         return Cursor(
             self._core.epoch,
-            source.cursor,
+            self._core.committed_cursor(source.index),
             self._core.durable_cursor(source.index),
             WINDOW_FRAMES,
             time.monotonic_ns(),
             time.time_ns(),
             rewind,
             self.is_closed,
+            self._core.problem,
         )
 
-    def _take_hello(self, routing_id: bytes, hello: Hello) -> None:
+    def _take_hello(self, routing_id: bytes, hello: Hello, user: str) -> None:
+        if not self._may_publish(user, hello.identity.key.rank):
+            self._send(routing_id, _NOT_ALLOWED)
+            return
         state = self._core.state
         admission = admit(state, hello, self._is_dead, is_closing=self.is_closing)
         if admission.vacate is not None:
             self._vacate(admission.vacate)
             admission = admit(state, hello, self._is_dead, is_closing=self.is_closing)
         if admission.refusal is not None:
+            self._name_duplicate(hello, admission.refusal)
             self._send(routing_id, admission.refusal)
             return
         if admission.opens_attempt:
@@ -130,11 +153,26 @@ class Ingest:
         self._heard(source, peer, hello.unix_ns)
         peer.must_answer = True
 
-    def _take_batch(self, routing_id: bytes, batch: Batch) -> None:
+    def _name_duplicate(self, hello: Hello, refusal: Reject) -> None:
+        """Two processes that claim one rank: say so once for each that is refused."""
+        identity = hello.identity
+        known = self._duplicates
+        if refusal.code != "duplicate_rank" or identity.incarnation in known:
+            return
+        if len(known) < _MOST_DUPLICATES:
+            known.add(identity.incarnation)
+            text = f"pid {identity.pid} on {identity.host} is refused: {refusal.text}"
+            say(text)
+            self._core.notice("warning", text)
+
+    def _take_batch(self, routing_id: bytes, batch: Batch, user: str) -> None:
         core = self._core
         source = core.state.source_of(batch.incarnation)
         if source is None:
             self._send(routing_id, Reject("unknown_source", "say Hello first", retry_after_s=0.0))
+            return
+        if not self._may_publish(user, source.identity.key.rank):
+            self._send(routing_id, _NOT_ALLOWED)
             return
         peer = self.peer(source)
         peer.routing_id = routing_id
@@ -142,6 +180,7 @@ class Ingest:
         peer.drops = batch.drops
         peer.must_answer = True
         if not core.accepts_input:
+            peer.was_refused = True
             return
         accepted = accept(source, batch.records, batch.watermark_mono_ns)
         peer.duplicates += accepted.duplicates

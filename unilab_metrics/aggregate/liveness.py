@@ -90,8 +90,10 @@ class Liveness:
         self._remove_adopted()
 
     def vacate(self, source: SourceState) -> None:
-        """A dead source: take what is left in its spool, then call it finished or lost."""
-        self.adopt_rest(source)
+        """A dead source: take what is left in its spool, then call it finished or lost. One
+        whose spool the disk has no room for yet stays as it is until another call."""
+        if not self.adopt_rest(source):
+            return
         self._leave(source, "finished" if source.ended is not None else "lost")
 
     def _adopt_late_rest(self, source: SourceState) -> None:
@@ -99,21 +101,20 @@ class Liveness:
         if source.status != "lost" or source.index in self._emptied:
             return
         directory = self._spools.spool_of(source.identity)
-        if directory is None:
+        if directory is None or (lease.is_free(directory / LEASE_NAME) and self.adopt_rest(source)):
             self._emptied.add(source.index)
-        elif lease.is_free(directory / LEASE_NAME):
-            self._emptied.add(source.index)
-            self.adopt_rest(source)
 
     def close(self) -> None:
         """Hold nothing any more."""
         self._deaths.close()
 
-    def adopt_rest(self, source: SourceState) -> None:
-        """Take what lies beyond the cursor in the spool of a source whose process is gone."""
+    def adopt_rest(self, source: SourceState) -> bool:
+        """Take what lies beyond the cursor in the spool of a source whose process is gone.
+        False if the disk has no room for all of it yet."""
         directory = self._spools.spool_of(source.identity)
-        if directory is not None and self._is_spool_of(source, directory):
-            self._adopt(source, directory)
+        if directory is None or not self._is_spool_of(source, directory):
+            return True
+        return self._adopt(source, directory)
 
     def remove_finished(self) -> None:
         """At the end of the run: every spool that is durable and whose process is gone."""
@@ -148,13 +149,16 @@ class Liveness:
         now = time.monotonic_ns()
         self._core.fold(SourceGone(source.index, how, time.time_ns(), now, text, ending))
 
-    def _adopt(self, source: SourceState, directory: Path) -> None:
+    def _adopt(self, source: SourceState, directory: Path) -> bool:
         reader = SpoolReader(directory)
         for batch in reader.batches(source.cursor, _READ_BYTES):
+            if not self._core.makes_room():
+                return False
             accepted = accept(source, batch.records, 0)
             if accepted.entry is not None:
                 self._core.fold(accepted.entry, accepted.records)
         self._adopted[directory] = source
+        return True
 
     def _adopt_orphans(self) -> None:
         known = {Path(s.identity.spool_path) for s in self._core.state.data.sources}

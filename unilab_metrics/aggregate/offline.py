@@ -38,6 +38,7 @@ from unilab_schema.identity import Identity
 
 _STRAGGLER_DEADLINE_S = 30.0
 _PAUSE_S = 0.005
+_ROOM_TIMEOUT_S = 30.0
 
 
 class Taken(NamedTuple):
@@ -69,6 +70,16 @@ class _TallyingCore(Core):
         elif isinstance(entry, Seal):
             self.seals["supplements" if entry.supplement else "iterations"] += 1
         super().fold(entry, records)
+
+    def makes_room(self) -> bool:
+        """Waits for the disk. Raises ``StorageError`` if it is full or does not answer."""
+        deadline_s = time.monotonic() + _ROOM_TIMEOUT_S
+        while not super().makes_room():
+            if self.problem or time.monotonic() >= deadline_s:
+                reason = self.problem or f"not on the disk within {_ROOM_TIMEOUT_S:g} s"
+                raise StorageError(self.journal.segments[-1].path.parent, reason)
+            time.sleep(_PAUSE_S)
+        return True
 
     def _count(self, source: int, record: Record) -> None:
         if record.kind != RecordKind.GAP:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from unilab_metrics.aggregate.sources import SourceState
-from unilab_schema.control import SourceStatus
+from unilab_schema.control import SourceFigures, SourceStatus
 
 SILENT_AFTER_S = 5.0
 REWIND_INTERVAL_NS = 200_000_000
@@ -13,16 +13,25 @@ REWIND_INTERVAL_NS = 200_000_000
 
 @dataclass
 class Peer:
-    """One source's connection. Times are the aggregator's monotonic clock."""
+    """One source's connection. Times are the aggregator's monotonic clock.
+
+    ``duplicates`` and ``bad_messages`` count since the last news of the bus, see ``bus_meter``.
+    """
 
     routing_id: bytes = b""
     heard_mono_ns: int = 0
     frame_mono_ns: int | None = None
     drops: dict[str, int] = field(default_factory=dict[str, int])
     duplicates: int = 0
+    bad_messages: int = 0
+    figures: SourceFigures | None = None
+    has_news: bool = False
+    told_drops: dict[str, int] = field(default_factory=dict[str, int])
+    told_figures: SourceFigures | None = None
     clock_skew_s: float = 0.0
     must_answer: bool = False
     must_rewind: bool = False
+    was_refused: bool = False
     told_durable: int = -1
     _rewound: tuple[int, int] = (-1, 0)
 
@@ -57,4 +66,7 @@ def source_status(source: SourceState, peer: Peer, mono_ns: int) -> SourceStatus
         source.lost_frames,
         peer.drops or source.drops,
         peer.clock_skew_s,
+        source.duplicates + peer.duplicates,
+        source.bad_messages + peer.bad_messages,
+        peer.figures,
     )
