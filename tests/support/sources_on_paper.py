@@ -138,7 +138,7 @@ class PaperRun:
         for publication in self.published:
             entry = publication.entry
             if isinstance(entry, Update | Supplement):
-                tags = self.state.data.update_layouts[entry.layout]
+                tags = publication.tags
                 values = struct.unpack(f"<{len(tags)}d", entry.values)
                 found.append((entry, dict(zip(tags, values, strict=True))))
         return found

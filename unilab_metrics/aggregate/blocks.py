@@ -60,13 +60,12 @@ class BlockStore:
 
     def add(self, publications: Iterable[Publication]) -> None:
         """Take history entries into account, in the order of their sequences."""
-        for sequence, entry in publications:
+        for sequence, entry, tags in publications:
             if not isinstance(entry, Update):
                 continue
             if not self._binner.holds(sequence):
                 self._pending += self._binner.block(self._state.columns.tags)
                 self._binner = Binner(block_start(sequence))
-            tags = self._state.data.update_layouts[entry.layout]
             values = unpack_values(entry.values)
             self._binner.add(entry, self._state.columns.columns(tags), values)
 
@@ -143,10 +142,12 @@ class BlockStore:
         last = min(start + BLOCK_ENTRIES - 1, self._journal.committed_update)
         while after < last:
             reply = server.updates(Fetch(0, after, last - after))
+            tags = {layout.layout: layout.tags for layout in reply.layouts}
             for record in scan(reply.records).records:
                 if record.kind == RecordKind.UPDATE:
                     update = decode_payload(record.kind, record.payload)
-                    self.add([Publication(record.sequence, update)])
+                    if update.layout in tags:
+                        self.add([Publication(record.sequence, update, tags[update.layout])])
             if reply.last == after:
                 return
             after = reply.last

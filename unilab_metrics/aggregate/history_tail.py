@@ -17,11 +17,12 @@ class HistorySegment(NamedTuple):
 
 
 class TailRecord(NamedTuple):
-    """A history record as bytes; ``layout`` is -1 where it refers to none."""
+    """A history record as bytes; ``layout`` is -1 where it refers to none, ``tags`` are its."""
 
     sequence: int
     layout: int
     data: bytes
+    tags: tuple[str, ...] = ()
 
 
 class HistoryTail(deque[TailRecord]):
@@ -34,6 +35,11 @@ class HistoryTail(deque[TailRecord]):
     def remember(self, record: TailRecord, max_bytes: int) -> None:
         """Add the next record and forget the oldest ones beyond ``max_bytes``."""
         self.append(record)
-        self._bytes += len(record.data)
+        self._bytes += _held_bytes(record)
         while self._bytes > max_bytes and len(self) > 1:
-            self._bytes -= len(self.popleft().data)
+            self._bytes -= _held_bytes(self.popleft())
+
+
+def _held_bytes(record: TailRecord) -> int:
+    """Records mostly share their tags, but need not."""
+    return len(record.data) + 8 * len(record.tags)

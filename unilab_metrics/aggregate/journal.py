@@ -37,12 +37,12 @@ HISTORY_SEGMENT_BYTES = 32 * 1024 * 1024
 KEPT_WAL_SEGMENTS = 1
 """Older than the snapshot that replaces them: one that is damaged later on the disk is made
 again from the one before it."""
+MAX_ANNOUNCED = 2048
+"""Layouts of the present history segment that are remembered."""
 TAIL_BYTES = 8 * 1024 * 1024
 """Newest history records that are kept in memory to answer subscribers."""
-
-
 _IN_DOUBT = 2
-"""Newest history segments of an earlier life that may not be on the disk yet."""
+"""Newest segments of each kind of an earlier life that may not be on the disk yet."""
 
 
 class Journal:
@@ -68,7 +68,8 @@ class Journal:
         self._uncommitted_bytes = 0
         self._used_layouts: set[int] = set()
         self._obsolete_wal: list[Path] = []
-        self._layouts_in_segment: set[int] = set()
+        self._announced: dict[int, tuple[str, ...]] = {}
+        self._most_announced = MAX_ANNOUNCED
         self._synced_update = self._marked_update = recovered.last_update
         self.renewals = 0
         """How often history entries have moved to another place in the files."""
@@ -78,32 +79,36 @@ class Journal:
         """Why the last commit could not begin the next segment, which costs nothing."""
         for path in recovered.beyond_wal:
             path.rename(path.with_name(f"{path.name}.beyond-wal"))
-        for segment in self.segments[-_IN_DOUBT:]:
-            # Nobody knows whether the process that wrote it got round to that.
-            sync_file(segment.path)
-        self._wal = self._begin(WAL, recovered.wal_name, recovered.wal_valid_bytes)
+        in_doubt = [segment.path for segment in self.segments[-_IN_DOUBT:]]
+        for path in (*recovered.wal_segments[-_IN_DOUBT:], *in_doubt):
+            # Nobody knows whether the process that wrote it got round to that. The wal too: a
+            # snapshot on the disk must not know more than what else is there can tell.
+            sync_file(path)
+        self._history = self._begin(HISTORY, recovered.history_name, recovered.history_valid_bytes)
+        self.segments.append(HistorySegment(self._history.segment.path, recovered.last_update + 1))
         try:
-            snapshot = self._snapshot()
-            if snapshot:
-                self._wal.append_apart(snapshot)
-                self._obsolete_wal = list(recovered.wal_segments)
-            self._begin_history(recovered)
+            # Before the wal goes on: only this header says which part of the history counts.
+            sync_file(self._history.segment.path)
+            self._begin_wal(recovered)
         except (OSError, StorageFullError):
-            self._wal.abandon()
+            self._history.abandon()
             raise
         if crash_points.armed:
             crash_points.reach("aggregator.snapshot_written")
 
-    def _begin_history(self, recovered: Recovered) -> None:
-        self._history = self._begin(HISTORY, recovered.history_name, recovered.history_valid_bytes)
-        self.segments.append(HistorySegment(self._history.segment.path, recovered.last_update + 1))
-        self.publish(recovered.missing)
+    def _begin_wal(self, recovered: Recovered) -> None:
+        self._wal = self._begin(WAL, recovered.wal_name, recovered.wal_valid_bytes)
         self._syncer = Syncer()
         try:
+            snapshot = self._snapshot()
+            if snapshot:
+                self._wal.append_apart(snapshot)
+                self._obsolete_wal = recovered.wal_segments[:-KEPT_WAL_SEGMENTS]
+            self.publish(recovered.missing)
             self.commit()
         except (OSError, StorageFullError):
             self._syncer.close()
-            self._history.abandon()
+            self._wal.abandon()
             raise
 
     # --- appending -----------------------------------------------------------------------
@@ -117,18 +122,19 @@ class Journal:
 
     def publish(self, publications: list[Publication]) -> None:
         """Add history entries to the next commit, with the layouts that they need."""
-        for sequence, entry in publications:
+        for sequence, entry, tags in publications:
             layout = -1
             if isinstance(entry, Update | Supplement):
                 layout = entry.layout
                 self._used_layouts.add(layout)
-                if layout not in self._layouts_in_segment:
-                    self._layouts_in_segment.add(layout)
-                    self._buffer_history(self._layout_record(layout))
+                if layout not in self._announced:
+                    self._forget_announced()
+                    self._announced[layout] = tags
+                    self._buffer_history(_layout_record(layout, tags))
             data = encode_record(KIND_OF[type(entry)], sequence, encode_payload(entry))
             self._buffer_history(data)
             self._appended_update = sequence
-            self.tail.remember(TailRecord(sequence, layout, data), TAIL_BYTES)
+            self.tail.remember(TailRecord(sequence, layout, data, tags), TAIL_BYTES)
 
     def _buffer_history(self, record: bytes) -> None:
         self._history_buffer.append(record)
@@ -269,11 +275,11 @@ class Journal:
         self._syncer.dirty(self._wal.segment, self._history.segment)
 
     def _renew_history(self) -> None:
-        needed = self._history.layouts_in_memory() | self._used_layouts
+        needed = self._needed_layouts()
         valid_bytes = self._history.synced_bytes
-        layouts = [self._layout_record(layout) for layout in sorted(needed)]
+        layouts = [_layout_record(layout, tags) for layout, tags in needed.items()]
         self._syncer.forget(self._history.renew(before=layouts))
-        self._layouts_in_segment = needed
+        self._announced = needed
         old = self.segments.pop()
         if valid_bytes:
             self.segments.append(old._replace(valid_bytes=valid_bytes))
@@ -287,10 +293,21 @@ class Journal:
             self._syncer.remove_after_sync(self._obsolete_wal)
             self._obsolete_wal = []
 
-    def _layout_record(self, layout: int) -> bytes:
-        tags = self.state.data.update_layouts[layout]
-        payload = encode_payload(UpdateLayout(layout, tags))
-        return encode_record(RecordKind.UPDATE_LAYOUT, 0, payload)
+    def _needed_layouts(self) -> dict[int, tuple[str, ...]]:
+        """The layouts of what a new segment begins with."""
+        needed = self._history.layouts_in_memory() | self._used_layouts
+        return {layout: tags for layout, tags in self._announced.items() if layout in needed}
+
+    def _forget_announced(self) -> None:
+        """A layout may be announced twice in a segment, but not all can be remembered."""
+        if len(self._announced) >= self._most_announced:
+            self._announced = self._needed_layouts()
+            self._most_announced = max(MAX_ANNOUNCED, 2 * len(self._announced))
+
+
+def _layout_record(layout: int, tags: tuple[str, ...]) -> bytes:
+    payload = encode_payload(UpdateLayout(layout, tags))
+    return encode_record(RecordKind.UPDATE_LAYOUT, 0, payload)
 
 
 def _sync_directory(path: Path) -> None:

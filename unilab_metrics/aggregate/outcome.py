@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from unilab_metrics.aggregate.peers import Peer
+from unilab_metrics.aggregate.remembering import MEAN_REWARD_TAG
 from unilab_metrics.aggregate.run_data import RunData
-from unilab_metrics.aggregate.sealing import MEAN_REWARD_TAG
 from unilab_metrics.aggregate.state import AggregatorState
 from unilab_metrics.outcome import FAILED, RunOutcome, SourceOutcome
 from unilab_schema.frames import Scalar
@@ -75,6 +75,7 @@ def outcome_of(
         backends=dict(backends),
         unregistered_tags=state.columns.unregistered()[:MAX_UNREGISTERED],
         warnings=dict(data.warnings),
+        helper_troubles={n: (t.count, t.by, t.reason) for n, t in data.troubles.items()},
         first_nonfinite={t: (n.iteration, n.rank) for t, n in data.first_nonfinite.items()},
     )
 

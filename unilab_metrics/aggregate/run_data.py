@@ -42,6 +42,8 @@ class RunData(msgspec.Struct, array_like=True):
     ``sealed_tags``: update layouts of recent iterations, to tell what a late value adds.
     ``warnings``: distinct texts of warning events and how many came.
     ``troubles``: of helper processes, by their names.
+    ``update_layouts``: columns of those that are remembered, filled in for a snapshot.
+    ``refused_tags``: names beyond the run's limit, as often as they were announced.
     ``latest_*``: newest value per column of ``columns`` and the update that carried it.
     """
 
@@ -56,7 +58,7 @@ class RunData(msgspec.Struct, array_like=True):
     key_sets: list[tuple[str, ...]] = []
     definitions: list[MetricSpec] = []
     columns: list[str] = []
-    update_layouts: list[tuple[str, ...]] = []
+    update_layouts: dict[int, bytes] = {}
     sealed_tags: dict[int, list[int]] = {}
     next_update: int = 1
     iterations_sealed: int = 0
@@ -79,6 +81,8 @@ class RunData(msgspec.Struct, array_like=True):
     troubles: dict[str, HelperTroubles] = {}
     bad_messages: int = 0
     commit_ms: float | None = None
+    next_layout: int = 0
+    refused_tags: int = 0
 
     def count_warning(self, text: str, facts: Mapping[str, Scalar]) -> None:
         """Keep a warning for the summary; beyond the limit only those that are known."""

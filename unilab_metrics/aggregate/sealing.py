@@ -6,7 +6,6 @@ after that and is not our business.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable
 from itertools import islice
 from typing import TYPE_CHECKING
@@ -14,10 +13,18 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from unilab_metrics.aggregate.attendance import MAX_NAMED_RANKS, waive_missing
+from unilab_metrics.aggregate.bus_tags import bus_supplier, take_news
 from unilab_metrics.aggregate.packed import Float64s, pack_values, unpack_values
+from unilab_metrics.aggregate.pieces import ends_of_pieces
 from unilab_metrics.aggregate.reduction import Reduced, Supplier, reduce_over_ranks
+from unilab_metrics.aggregate.remembering import (
+    forgotten_through,
+    remember_latest,
+    remember_layout,
+    remember_nonfinite,
+    tags_of_sealed,
+)
 from unilab_metrics.aggregate.reports import reduce_over_time
-from unilab_metrics.aggregate.run_data import NonFinite
 from unilab_metrics.aggregate.window import RankShare, Values, Window
 from unilab_schema.timing import ITERATION_WALL, learner_phases
 from unilab_schema.updates import Supplement, Update
@@ -30,13 +37,14 @@ if TYPE_CHECKING:
 Shares = Iterable[RankShare]
 
 ITERATION_TAG = "Train/iteration"
-MEAN_REWARD_TAG = "Train/mean_reward"
-MAX_REMEMBERED_ITERATIONS = 1024
-"""Sealed iterations whose tags are remembered; values for older ones are only counted."""
+MAX_SINGLE_TAGS = 100
+"""Names of this many tags fit one record, however long they are."""
 
 
 def seal(state: AggregatorState, decision: Seal) -> list[Publication]:
     """Reduce the iteration that the decision names and publish it."""
+    if decision.bus is not None:
+        take_news(state, decision.bus)
     window = state.data.windows.close(decision.iteration, supplement=decision.supplement)
     if window is None:
         return []
@@ -56,20 +64,21 @@ def _seal_iteration(
     suppliers = [s for share in shares for s in _learner_suppliers(state, share)]
     suppliers += _collector_suppliers(state, shares)
     suppliers.sort(key=lambda s: s.rank)
+    if decision.bus is not None:
+        suppliers.append(bus_supplier(state))
     reduced = reduce_over_ranks(suppliers, state.columns)
     first = shares[0]
     env_steps = _env_steps(state, shares)
     elapsed_s = _elapsed_s(state, first)
     reduced = _with_iteration(state, reduced, window.iteration, env_steps)
-    _remember_nonfinite(state, reduced, suppliers, window.iteration)
+    remember_nonfinite(state, reduced, suppliers, window.iteration)
     reported = {share.rank for share in shares}
     expected = state.ranks_expected()
-    layout = _update_layout(state, reduced)
+    head, *rest = _pieces(state, reduced)
+    layout, tags = state.layouts.number(head.columns)
     data.iterations_sealed += 1
     data.last_iteration = window.iteration
-    data.sealed_tags[window.iteration] = [layout]
-    while len(data.sealed_tags) > MAX_REMEMBERED_ITERATIONS:
-        del data.sealed_tags[next(iter(data.sealed_tags))]
+    remember_layout(state, window.iteration, layout)
     opened = state.ensure_opened(first.unix_ns)
     update = Update(
         data.attempt,
@@ -81,12 +90,25 @@ def _seal_iteration(
         len(reported),
         expected,
         layout,
-        pack_values(reduced.values),
+        pack_values(head.values),
         tuple(islice((rank for rank in range(expected) if rank not in reported), MAX_NAMED_RANKS)),
     )
-    published = state.publication(update)
-    _remember_latest(state, reduced, published.sequence)
-    return [*warned, *opened, published]
+    published = state.publication(update, tags)
+    remember_latest(state, head, published.sequence)
+    more = [_supplement(state, decision, first, piece) for piece in rest]
+    return [*warned, *opened, published, *more]
+
+
+def _pieces(state: AggregatorState, reduced: Reduced) -> list[Reduced]:
+    """What fits one record each; almost always all of it."""
+    if len(reduced.columns) <= MAX_SINGLE_TAGS:
+        return [reduced]
+    pieces: list[Reduced] = []
+    start = 0
+    for end in ends_of_pieces(state.columns.names(reduced.columns)):
+        pieces.append(Reduced(reduced.columns[start:end], reduced.values[start:end]))
+        start = end
+    return pieces
 
 
 def _seal_supplement(
@@ -96,13 +118,11 @@ def _seal_supplement(
     suppliers = [s for share in shares for s in _learner_suppliers(state, share)]
     reduced = reduce_over_ranks(suppliers, state.columns)
     tags = state.columns.names(reduced.columns)
-    known = data.sealed_tags.get(decision.iteration)
-    if known is None and decision.iteration > _forgotten_through(data.sealed_tags):
-        # Higher ones were sealed first, at their deadline; nobody had this one by then.
-        known = data.sealed_tags[decision.iteration] = []
-    had = set(tags)
-    if known is not None:
-        had = {tag for layout in known for tag in data.update_layouts[layout]}
+    if decision.iteration > forgotten_through(data.sealed_tags):
+        # Perhaps higher ones were sealed first, at their deadline; nobody had this one by then.
+        data.sealed_tags.setdefault(decision.iteration, [])
+    known = tags_of_sealed(state, decision.iteration)
+    had = set(tags) if known is None else known
     keep = np.array([tag not in had for tag in tags], dtype=bool)
     late = len(tags) - int(keep.sum())
     data.late_values += late
@@ -111,28 +131,28 @@ def _seal_supplement(
     if known is None or not keep.any():
         return []
     added = Reduced(reduced.columns[keep], reduced.values[keep])
-    layout = _update_layout(state, added)
-    known.append(layout)
+    return [_supplement(state, decision, shares[0], piece) for piece in _pieces(state, added)]
+
+
+def _supplement(
+    state: AggregatorState, decision: Seal, share: RankShare, added: Reduced
+) -> Publication:
+    data = state.data
+    layout, tags = state.layouts.number(added.columns)
+    data.sealed_tags[decision.iteration].append(layout)
     supplement = Supplement(
         data.attempt,
         decision.iteration,
         data.env_steps,
-        shares[0].unix_ns,
+        share.unix_ns,
         decision.mono_ns,
         data.elapsed_s,
         layout,
         pack_values(added.values),
     )
-    published = state.publication(supplement)
-    _remember_latest(state, added, published.sequence)
-    return [published]
-
-
-def _forgotten_through(sealed_tags: dict[int, list[int]]) -> float:
-    """Up to which iteration it is not known any more what was sealed."""
-    if len(sealed_tags) < MAX_REMEMBERED_ITERATIONS:
-        return -math.inf
-    return min(sealed_tags)
+    published = state.publication(supplement, tags)
+    remember_latest(state, added, published.sequence)
+    return published
 
 
 def _learner_suppliers(state: AggregatorState, share: RankShare) -> list[Supplier]:
@@ -272,39 +292,3 @@ def _with_iteration(
     return Reduced(
         np.insert(reduced.columns, at, column), np.insert(reduced.values, at, float(iteration))
     )
-
-
-def _update_layout(state: AggregatorState, reduced: Reduced) -> int:
-    tags = state.columns.names(reduced.columns)
-    layout = state.update_layout_numbers.get(tags)
-    if layout is None:
-        layout = state.update_layout_numbers[tags] = len(state.data.update_layouts)
-        state.data.update_layouts.append(tags)
-    return layout
-
-
-def _remember_latest(state: AggregatorState, reduced: Reduced, sequence: int) -> None:
-    state.grow_latest(len(state.columns.tags))
-    state.latest_values[reduced.columns] = reduced.values
-    state.latest_updates[reduced.columns] = sequence
-    reward = state.latest_value(MEAN_REWARD_TAG)
-    if reward is not None and math.isfinite(reward):
-        best = state.data.best_mean_reward
-        state.data.best_mean_reward = reward if best is None else max(best, reward)
-
-
-def _remember_nonfinite(
-    state: AggregatorState, reduced: Reduced, suppliers: list[Supplier], iteration: int
-) -> None:
-    for position in np.flatnonzero(~np.isfinite(reduced.values)).tolist():
-        column = int(reduced.columns[position])
-        tag = state.columns.tags[column]
-        if tag in state.data.first_nonfinite:
-            continue
-        rank = -1
-        for supplier in suppliers:
-            at = np.flatnonzero(supplier.columns == column)
-            if len(at) and not np.isfinite(supplier.totals[at[0]]):
-                rank = supplier.rank
-                break
-        state.data.first_nonfinite[tag] = NonFinite(iteration, rank)

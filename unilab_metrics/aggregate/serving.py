@@ -10,14 +10,17 @@ from unilab_metrics.aggregate.history_tail import HistorySegment, TailRecord
 from unilab_metrics.aggregate.journal import Journal
 from unilab_metrics.aggregate.packed import pack_integers, pack_values
 from unilab_metrics.aggregate.recovery import HISTORY_KINDS
+from unilab_metrics.aggregate.segment_layouts import OldLayouts
 from unilab_metrics.storage.records import Record, Scan, scan
 from unilab_metrics.storage.segments import open_segment, read_at
-from unilab_schema.codec import RecordKind, decode_payload
+from unilab_schema.codec import MAX_MESSAGE_BYTES, RecordKind, decode_payload
 from unilab_schema.control import Fetch, Snapshot, Updates
 from unilab_schema.updates import UpdateLayout
 
 REPLY_BYTES = 512 * 1024
 """A reply ends before it grows beyond this; the subscriber asks again from its cursor."""
+MAX_REPLY_BYTES = MAX_MESSAGE_BYTES - 64 * 1024
+"""With the layouts; a message beyond its limit would cut the connection."""
 _MAX_RECORDS = 10_000
 _READ_BYTES = 1024 * 1024
 _MAX_PLACES = 64
@@ -37,6 +40,7 @@ class Server:
     def __init__(self, journal: Journal) -> None:
         self._journal = journal
         self._places: dict[int, _Place] = {}
+        self._layouts = OldLayouts()
         self._renewals = 0
 
     def updates(self, fetch: Fetch) -> Updates:
@@ -48,13 +52,12 @@ class Server:
             records = self._from_tail(fetch.after, limit)
         else:
             records = self._from_files(fetch.after, limit)
-        layouts = sorted({record.layout for record in records if record.layout >= 0})
-        known = journal.state.data.update_layouts
+        records, layouts = _within_reply(records)
         return Updates(
             fetch.request,
             journal.epoch,
             records[-1].sequence if records else fetch.after,
-            tuple(UpdateLayout(layout, known[layout]) for layout in layouts),
+            tuple(UpdateLayout(layout, tags) for layout, tags in sorted(layouts.items())),
             b"".join(record.data for record in records),
         )
 
@@ -91,6 +94,7 @@ class Server:
         if self._renewals != self._journal.renewals:
             self._renewals = self._journal.renewals
             self._places.clear()
+            self._layouts.clear()
         place = self._places.pop(after, None)
         if place is None:
             firsts = [segment.first for segment in segments]
@@ -99,6 +103,8 @@ class Server:
         size = 0
         while place.segment < len(segments):
             data, found, is_whole = _read(segments[place.segment], place.offset)
+            layouts = self._layouts.of(segments[place.segment].path)
+            layouts.note(place.offset, found.records, found.valid_bytes)
             for record in found.records:
                 if record.sequence > self._journal.committed_update:
                     return taken
@@ -108,7 +114,12 @@ class Server:
                     self._remember(taken[-1].sequence, place.segment, place.offset + record.start)
                     return taken
                 raw = data[record.start : record.end]
-                taken.append(TailRecord(record.sequence, _layout_of(record), raw))
+                layout = _layout_of(record)
+                tags = layouts.tags(layout, place.offset + record.start) if layout >= 0 else ()
+                if tags is None:
+                    # Its layout is damaged: nobody can read it any more.
+                    continue
+                taken.append(TailRecord(record.sequence, layout, raw, tags))
                 size += len(raw)
             if is_whole or found.valid_bytes == 0:
                 place = _Place(place.segment + 1, 0)
@@ -120,6 +131,26 @@ class Server:
         if len(self._places) >= _MAX_PLACES:
             self._places.clear()
         self._places[after] = _Place(segment, offset)
+
+
+def _within_reply(
+    records: list[TailRecord],
+) -> tuple[list[TailRecord], dict[int, tuple[str, ...]]]:
+    """As many of the records as fit one message together with their layouts."""
+    layouts: dict[int, tuple[str, ...]] = {}
+    size = 0
+    for at, record in enumerate(records):
+        size += len(record.data)
+        if record.layout >= 0:
+            known = layouts.get(record.layout)
+            if known is None:
+                size += sum(
+                    4 * len(tag) + 5 if not tag.isascii() else len(tag) + 5 for tag in record.tags
+                )
+            if at and (size > MAX_REPLY_BYTES or (known is not None and known != record.tags)):
+                return records[:at], layouts
+            layouts[record.layout] = record.tags
+    return records, layouts
 
 
 def _read(segment: HistorySegment, offset: int) -> tuple[bytes, Scan, bool]:

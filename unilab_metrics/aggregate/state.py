@@ -37,6 +37,7 @@ from unilab_metrics.aggregate.reduction import TagColumns
 from unilab_metrics.aggregate.reports import Reports
 from unilab_metrics.aggregate.run_data import RunData
 from unilab_metrics.aggregate.sources import KeySets, SourceState
+from unilab_metrics.aggregate.update_layouts import UpdateLayouts
 from unilab_metrics.storage.records import Record, scan
 from unilab_schema.frames import EventFrame, Scalar
 from unilab_schema.identity import LEARNER
@@ -47,10 +48,11 @@ _NO_FACTS: Mapping[str, Scalar] = {}
 
 
 class Publication(NamedTuple):
-    """A history entry with its update sequence."""
+    """A history entry with its update sequence; ``tags``: those of an update's layout."""
 
     sequence: int
     entry: HistoryEntry
+    tags: tuple[str, ...] = ()
 
 
 class Latest(NamedTuple):
@@ -70,7 +72,7 @@ class AggregatorState:
         self.key_sets = KeySets(self.data.key_sets)
         self.columns = TagColumns(MetricTable(self.data.definitions))
         self.columns.columns(tuple(self.data.columns))
-        self.update_layout_numbers = {t: n for n, t in enumerate(self.data.update_layouts)}
+        self.layouts = UpdateLayouts(self.data.update_layouts, self.data.next_layout, self.columns)
         self._by_incarnation = {s.identity.incarnation: s for s in self.data.sources}
         self.latest_values = np.array(unpack_values(self.data.latest_values))
         self.latest_updates = np.array(unpack_integers(self.data.latest_updates))
@@ -112,11 +114,11 @@ class AggregatorState:
                 ended = RunEnded(self.data.attempt, entry.status, entry.unix_ns, entry.text)
                 return [*self.ensure_opened(entry.unix_ns), self.publication(ended)]
 
-    def publication(self, entry: HistoryEntry) -> Publication:
+    def publication(self, entry: HistoryEntry, tags: tuple[str, ...] = ()) -> Publication:
         """Give a history entry the next update sequence."""
         sequence = self.data.next_update
         self.data.next_update += 1
-        return Publication(sequence, entry)
+        return Publication(sequence, entry, tags)
 
     def own_event(
         self,
@@ -275,6 +277,8 @@ class AggregatorState:
     def snapshot(self) -> bytes:
         """The whole state; folding the entries after it continues as if never stopped."""
         self.data.columns = list(self.columns.tags)
+        self.data.update_layouts = self.layouts.packed()
+        self.data.next_layout = self.layouts.next_number
         self.data.latest_values = pack_values(self.latest_values)
         self.data.latest_updates = pack_integers(self.latest_updates)
         return _encoder.encode(self.data)
