@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Protocol
 
 import numpy as np
 
@@ -43,7 +44,8 @@ class Ledger:
 class Outcome:
     """``published``: calls that returned. ``journaled``, ``in_tensorboard``: of these, or as
     many values in event files.
-    ``recoveries_s``: for each kill, until an iteration published after it was sealed."""
+    ``recoveries_s``: for each kill, until an iteration published after it was sealed, or until
+    the run was complete if none was."""
 
     published: int = 0
     journaled: int = 0
@@ -146,11 +148,20 @@ def _values(record: HistoryRecord) -> Iterator[tuple[str, int, float, int | None
             yield point.tag, point.step, point.value, None
 
 
-def compare(folder: Path, run_dir: Path, kills: list[tuple[str, int]] | None = None) -> Outcome:
-    """The whole comparison of a run that has ended."""
+class Run(Protocol):
+    """A training that has come to its end; see ``FaultTraining``."""
+
+    ledgers: Path
+    run_dir: Path
+    kills: list[tuple[str, int]]
+    ended_mono_ns: int
+
+
+def compare(run: Run) -> Outcome:
+    """The whole comparison."""
     outcome = Outcome()
-    ledgers = read_ledgers(folder)
-    journal = read_journal(run_dir)
+    ledgers = read_ledgers(run.ledgers)
+    journal = read_journal(run.run_dir)
     if journal.ended is None:
         outcome.faults.append("the history has no end")
     _check_iterations(outcome, ledgers, journal)
@@ -160,11 +171,12 @@ def compare(folder: Path, run_dir: Path, kills: list[tuple[str, int]] | None = N
             _check_reports(outcome, ledger, ledgers, journal)
         _check_own(outcome, f"Point/{ledger.name}", ledger.points, journal)
     _check_files(outcome, journal)
-    verified = verify_run(run_dir)
+    verified = verify_run(run.run_dir)
     if verified.behind or verified.lost_frames or verified.dropped_calls:
         outcome.faults.append(f"verify: {verified}")
-    for place, mono_ns in kills or []:
-        outcome.recoveries_s.append(_recovery_s(place, mono_ns, ledgers, journal))
+    outcome.recoveries_s = [
+        _recovery_s(mono_ns, ledgers, journal, run.ended_mono_ns) for _, mono_ns in run.kills
+    ]
     return outcome
 
 
@@ -251,7 +263,8 @@ def _check_files(outcome: Outcome, journal: Journal) -> None:
     outcome.double(sum((found - wanted).values()), "in TensorBoard and not in the journal")
 
 
-def _recovery_s(place: str, mono_ns: int, ledgers: list[Ledger], journal: Journal) -> float:
+def _recovery_s(mono_ns: int, ledgers: list[Ledger], journal: Journal, ended_mono_ns: int) -> float:
+    """Until an iteration that was logged after the kill is sealed, or else the run complete."""
     by_name = {f"Ledger/{ledger.name}": ledger for ledger in ledgers}
     for _, iteration, sealed_ns, values in journal.updates:
         for tag in values:
@@ -259,4 +272,4 @@ def _recovery_s(place: str, mono_ns: int, ledgers: list[Ledger], journal: Journa
             span = ledger.spans_ns.get(iteration) if ledger else None
             if span is not None and span[0] > mono_ns:
                 return max(sealed_ns - mono_ns, 0) / 1e9
-    return 0.0
+    return (ended_mono_ns - mono_ns) / 1e9

@@ -35,7 +35,7 @@ def play(plan: Plan, training: FaultTraining) -> Outcome:
         player.inject(fault)
     player.resume_all()
     finish(training, with_attempt=plan.ending == "attempt")
-    return compare(training.ledgers, training.run_dir, training.kills)
+    return compare(training)
 
 
 def finish(training: FaultTraining, *, with_attempt: bool = False) -> None:
@@ -48,8 +48,9 @@ def finish(training: FaultTraining, *, with_attempt: bool = False) -> None:
         training.go_on(_NEXT_ATTEMPT_S)
     training.finish()
     if not is_complete(training.ledgers):
-        status = training.aggregate()
-        assert status == 0, f"aggregate ended with {status}"
+        status = training.command("recover", "--wait", "30")
+        assert status == 0, f"recover ended with {status}"
+    training.ended_mono_ns = time.monotonic_ns()
 
 
 def is_complete(ledgers: Path) -> bool:

@@ -22,7 +22,7 @@ from fault_helper import SEGMENT_BYTES_VARIABLE, interpreter
 from fault_rank import STOP_COLLECTORS, STOP_LEARNERS, Settings
 
 from unilab_metrics.config import PYTHON_VARIABLE
-from unilab_metrics.crash_points import POINTS_VARIABLE, TOKENS_VARIABLE
+from unilab_metrics.crash_points import POINTS_VARIABLE, TOKENS_VARIABLE, parse, used
 from unilab_metrics.storage.lease import is_free, owner_pid
 from unilab_metrics.transport.rendezvous import aggregator_lease, bus_directory
 
@@ -38,7 +38,7 @@ class FaultTraining:
     """Everything happens in the calls of one thread; :meth:`turn` looks after the processes.
 
     ``points``: crash points by process (``learner-0``, ``collector-1``, …); those of
-    ``helpers`` are for the aggregator and the writer. ``environment``: for every process.
+    ``helpers`` are for the aggregator and the writer, those of ``command`` for :meth:`command`. ``environment``: for every process.
     """
 
     def __init__(
@@ -58,14 +58,13 @@ class FaultTraining:
         self.run_dir = folder / "run"
         self.ledgers = folder / "ledgers"
         self.tokens = folder / "tokens"
-        for path in (self.run_dir, self.ledgers, self.tokens):
+        for path in (self.run_dir, self.ledgers, self.tokens / "command"):
             path.mkdir(parents=True)
         self._environment = {
             **os.environ,
             **(environment or {}),
             PYTHON_VARIABLE: os.fspath(interpreter(folder)),
             SEGMENT_BYTES_VARIABLE: str(segment_bytes),
-            TOKENS_VARIABLE: os.fspath(self.tokens),
         }
         self._points = dict(points or {})
         self._segment_bytes = segment_bytes
@@ -83,6 +82,8 @@ class FaultTraining:
         self._has_sidecar = sidecar
         self.kills: list[tuple[str, int]] = []
         """Who was killed, and when on the monotonic clock."""
+        self.ended_mono_ns = 0
+        """When the run was complete."""
 
     # --- starting ------------------------------------------------------------------------
 
@@ -114,7 +115,7 @@ class FaultTraining:
             points.append(self._points.get("helpers", ""))
         self.processes[place] = self._popen(
             [os.fspath(_HERE / "fault_rank.py"), msgspec.json.encode(settings).decode()],
-            {POINTS_VARIABLE: " ".join(points)},
+            self._armed(place, *points),
         )
 
     def start_sidecar(self) -> None:
@@ -122,16 +123,34 @@ class FaultTraining:
         with (self.folder / "sidecar.log").open("ab") as output:
             self.processes["sidecar"] = self._popen(command, {}, output)
 
-    def aggregate(self, timeout_s: float = 60.0) -> int:
-        """``unilab-metrics aggregate RUN``, to its end; the exit code."""
-        points = {POINTS_VARIABLE: self._points.get("helpers", "")}
-        command = ["-m", "unilab_metrics", "aggregate", os.fspath(self.run_dir)]
+    def command(self, *arguments: str, timeout_s: float = 90.0) -> int:
+        """``unilab-metrics ARGUMENTS RUN``, to its end; the exit code."""
+        points = self._armed("command", self._points.get("command", ""))
+        command = ["-m", "unilab_metrics", *arguments, os.fspath(self.run_dir)]
         with self._popen(command, points) as process:
             try:
                 return process.wait(timeout_s)
             except subprocess.TimeoutExpired:
                 process.kill()
                 raise
+
+    def _armed(self, place: str, *points: str) -> dict[str, str]:
+        tokens = self.tokens / place
+        tokens.mkdir(exist_ok=True)
+        return {POINTS_VARIABLE: " ".join(points), TOKENS_VARIABLE: os.fspath(tokens)}
+
+    def lacking(self, *, but: tuple[str, ...] = ()) -> dict[str, int]:
+        """How often the crash points have still to act, by place and name."""
+        found: dict[str, int] = {}
+        for place, text in self._points.items():
+            # The helpers are started by rank 0, and one another.
+            folder = self.tokens / ("learner-0" if place == "helpers" else place)
+            acted = used(os.listdir(folder)) if folder.is_dir() else {}
+            for point in parse(text).values():
+                left = point.times - acted.get(point.name, 0)
+                if left and point.name not in but:
+                    found[f"{place} {point.name}"] = left
+        return found
 
     def _popen(
         self, arguments: list[str], environment: Mapping[str, str], output: Any = None

@@ -1,0 +1,55 @@
+"""Several trainings with faults side by side: starting costs more than running."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+from fault_oracle import Outcome, compare
+from fault_player import finish
+from fault_training import FaultTraining
+
+SIDE_BY_SIDE = 3
+_AT_THE_END = ("publisher.ending",)
+
+
+def side_by_side(scenarios: Mapping[str, Callable[[], list[str]]]) -> dict[str, list[str]]:
+    """What each scenario found wrong; those that found nothing are left out."""
+    with ThreadPoolExecutor(SIDE_BY_SIDE) as pool:
+        results = list(pool.map(_guarded, scenarios.values()))
+    return {name: found for name, found in zip(scenarios, results, strict=True) if found}
+
+
+def _guarded(scenario: Callable[[], list[str]]) -> list[str]:
+    try:
+        return scenario()
+    except Exception as error:  # noqa: BLE001 (the others are to be heard too)
+        return [f"{type(error).__name__}: {error}"]
+
+
+def complaints(training: FaultTraining, outcome: Outcome) -> list[str]:
+    """What was wrong, and where to look for the reason."""
+    if outcome.published < 50:
+        return [f"only {outcome.published} calls, see {training.folder}"]
+    return [f"{fault}, see {training.folder}" for fault in outcome.faults]
+
+
+def crash(
+    folder: Path,
+    points: Mapping[str, str],
+    *,
+    segment_bytes: int = 0,
+    timeout_s: float = 60.0,
+    steady_s: float = 0.5,
+) -> list[str]:
+    """A training whose processes die at the points until each has acted as often as it may;
+    then its end. ``points``: as for ``FaultTraining``; ``publisher.ending`` acts in the end."""
+    with FaultTraining(folder, points=points, segment_bytes=segment_bytes) as training:
+        training.start_attempt()
+        training.until(lambda: not training.lacking(but=_AT_THE_END), timeout_s)
+        training.go_on(steady_s)
+        finish(training)
+        if training.lacking():
+            return [f"{training.lacking()} never happened, see {folder}"]
+        return complaints(training, compare(training))
