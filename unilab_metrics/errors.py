@@ -140,6 +140,19 @@ class KeyFileError(StorageError):
         self.exit_code = exit_code
 
 
+class KeyRefusedError(UnilabMetricsError):
+    """A run does not take a key, or the key is another run's. Facts: ``endpoint``, ``path`` of
+    the key file, ``reason``."""
+
+    exit_code = ExitCode.REFUSED
+
+    def __init__(self, endpoint: str, path: Path | str, reason: str) -> None:
+        super().__init__(f"{endpoint} does not let {path} in: {reason}")
+        self.endpoint = endpoint
+        self.path = Path(path)
+        self.reason = reason
+
+
 class RunNotFoundError(StorageError):
     """A directory that holds no run of ours, or does not exist."""
 
@@ -150,7 +163,7 @@ class RunNotFoundError(StorageError):
 
 
 class NoLiveRunError(UnilabMetricsError):
-    """The user has no live run on this machine."""
+    """The user has no live run on this machine, or none answers at an address."""
 
     exit_code = ExitCode.NO_LIVE_RUN
 

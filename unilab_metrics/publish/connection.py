@@ -1,47 +1,66 @@
-"""The shipper's socket: finding the aggregator, also when it has moved or does not answer."""
+"""The shipper's socket: finding the aggregator, also when it has moved, does not answer, or
+refuses our key."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 
 import zmq
 
+from unilab_metrics.errors import KeyFileError
+from unilab_metrics.publish import losses
 from unilab_metrics.publish.delivery import SILENT_AFTER_NS, Delivery
+from unilab_metrics.publish.losses import Losses
 from unilab_metrics.publish.wakeup import Wakeup
-from unilab_metrics.transport import sockets
-from unilab_metrics.transport.rendezvous import ConnectionFile
+from unilab_metrics.transport import monitoring, sockets
+from unilab_metrics.transport.allow_list import PUBLISH
+from unilab_metrics.transport.monitoring import Monitor
+from unilab_metrics.transport.rendezvous import ConnectionFile, bus_directory
+from unilab_metrics.transport.routes import Route, choose_route
 
 SEARCH_INTERVAL_NS = 50_000_000
 _SECOND_NS = 1_000_000_000
 
 FindBus = Callable[[], ConnectionFile | None]
-"""Where the aggregator is; cheap, called often, ``None`` while there is none."""
+"""Where the aggregator is; cheap, called often, ``None`` while there is none. ``run_dir`` is
+the run directory as this process sees it."""
 
 
 class Connection:
     """Owned by the shipper's thread, but for :attr:`was_found`."""
 
-    def __init__(self, find_bus: FindBus, delivery: Delivery, wakeup: Wakeup) -> None:
+    def __init__(
+        self, find_bus: FindBus, delivery: Delivery, wakeup: Wakeup, counted: Losses
+    ) -> None:
         self.socket: zmq.Socket[bytes] | None = None
         """``None`` while no aggregator is known."""
         self.poller: zmq.Poller | None = None
         """Waits for the socket and for the wakeup."""
+        self.aggregator_pid = 0
+        """Who listens at the other end, as the connection file says."""
         self._find_bus = find_bus
         self._delivery = delivery
         self._wakeup = wakeup
+        self._losses = counted
         self._context: zmq.Context[zmq.Socket[bytes]] | None = None
-        self._endpoint = ""
+        self._monitor: Monitor | None = None
+        self._route: Route | None = None
         self._searched_ns = 0
+        self.trouble = ""
+        """What is wrong with our key, empty if nothing is; for any thread."""
 
     @property
     def was_found(self) -> bool:
         """Whether an aggregator was ever found; for any thread."""
-        return bool(self._endpoint)
+        return self._route is not None
 
     def search(self, now: int) -> None:
         """Look for the aggregator if there is a reason to."""
         if self._delivery.refused:
             return
+        if self._delivery.greeted:
+            self.trouble = ""
         silent_ns = self._delivery.silent_ns(now)
         interval = SEARCH_INTERVAL_NS
         if self.socket is not None:
@@ -51,20 +70,23 @@ class Connection:
         if now - self._searched_ns < interval:
             return
         self._searched_ns = now
-        bus = self._find_bus()
+        route = self._find_route()
         if self.socket is not None:
-            moved = bus is not None and bus.ingest != self._endpoint
-            if not moved and silent_ns < SILENT_AFTER_NS:
-                return
+            moved = route is not None and route != self._route
             # A client that was refused while connecting never tries again by itself.
+            if not moved and not self._was_refused() and silent_ns < SILENT_AFTER_NS:
+                return
             self.disconnect()
-        if bus is not None:
-            self._connect(bus.ingest, now)
+        if route is not None:
+            self._connect(route, now)
 
     def disconnect(self) -> None:
         """Close the socket, if there is one; another search makes the next."""
         if self.socket is not None:
             made, self.socket = self.socket, None
+            if self._monitor is not None:
+                self._monitor.close()
+                self._monitor = None
             sockets.close([made])
 
     def close(self) -> None:
@@ -73,12 +95,46 @@ class Connection:
         if self._context is not None:
             sockets.terminate(self._context)
 
-    def _connect(self, endpoint: str, now: int) -> None:
+    def _find_route(self) -> Route | None:
+        bus = self._find_bus()
+        if bus is None:
+            return None
+        self.aggregator_pid = bus.pid
+        try:
+            return choose_route(bus, bus_directory(Path(bus.run_dir)), PUBLISH)
+        except KeyFileError as error:
+            self._key_trouble(losses.KEY_UNUSABLE, str(error))
+            return None
+
+    def _was_refused(self) -> bool:
+        if self._monitor is None or self._route is None or self._route.curve is None:
+            return False
+        kinds = [happening.kind for happening in self._monitor.take()]
+        if kinds and kinds[-1] == monitoring.REFUSED:
+            path = self._route.curve.origin
+            text = f"the aggregator refuses the key {path}; put its public half on the run's list"
+            self._key_trouble(losses.KEY_REFUSED, text)
+            return True
+        if monitoring.WELCOMED in kinds:
+            self.trouble = ""
+        return False
+
+    def _key_trouble(self, reason: str, text: str) -> None:
+        if text != self.trouble:
+            # Once for each time that it begins: no frame is lost by it yet.
+            self._losses.count(reason)
+            self._losses.note(PermissionError(text))
+            self.trouble = text
+
+    def _connect(self, route: Route, now: int) -> None:
         if self._context is None:
             self._context = sockets.context()
-        self.socket = sockets.dealer(self._context, endpoint)
+        self.socket = sockets.dealer(self._context, route.ingest, route.curve)
+        if route.curve is not None:
+            kinds = monitoring.FAILURES | monitoring.WELCOMED
+            self._monitor = Monitor(self._context, self.socket, kinds)
         self.poller = zmq.Poller()
         self.poller.register(self._wakeup.fileno(), zmq.POLLIN)
         self.poller.register(self.socket, zmq.POLLIN)
-        self._endpoint = endpoint
+        self._route = route
         self._delivery.connected(now)

@@ -7,8 +7,11 @@ from typing import NamedTuple
 import zmq
 
 from unilab_metrics.errors import EndpointError
-from unilab_metrics.transport import sockets
-from unilab_metrics.transport.rendezvous import ConnectionFile
+from unilab_metrics.transport import diagnosis, sockets
+from unilab_metrics.transport.addresses import parse_tcp
+from unilab_metrics.transport.diagnosis import Diagnosis, Finding
+from unilab_metrics.transport.monitoring import Monitor
+from unilab_metrics.transport.routes import Route
 from unilab_schema.codec import FrameDecodeError, decode_head, decode_reply, encode_message
 from unilab_schema.control import PROTOCOL_VERSION, Fetch, Head, Latest, Reply
 
@@ -26,22 +29,35 @@ class BusConnection:
     """Listens to heads and asks for history. Owned by one thread; nothing here waits but
     :meth:`wait`."""
 
-    def __init__(self, file: ConnectionFile) -> None:
+    def __init__(self, route: Route) -> None:
         """Raises :class:`EndpointError`. A peer that is not there is no error."""
-        self.file = file
+        self.route = route
         self.malformed = 0
         self._context = sockets.context()
-        made: list[zmq.Socket[bytes]] = []
-        try:
-            made.append(sockets.listen(self._context, file.announce))
-            made.append(sockets.request(self._context, file.fetch))
-        except BaseException:
-            sockets.terminate(self._context, made)
-            raise
-        self._heads, self._requests = made
+        self._requests: zmq.Socket[bytes] | None = None
+        self._monitor: Monitor | None = None
+        self._diagnosis = Diagnosis()
         self._poller = zmq.Poller()
-        for one in made:
-            self._poller.register(one, zmq.POLLIN)
+        try:
+            self._heads = sockets.listen(self._context, route.announce, route.curve)
+        except BaseException:
+            sockets.terminate(self._context)
+            raise
+        self._poller.register(self._heads, zmq.POLLIN)
+        if route.curve is not None:
+            self._monitor = Monitor(self._context, self._heads, diagnosis.WATCHED)
+        try:
+            self._connect_requests(route.fetch)
+        except BaseException:
+            self.close()
+            raise
+
+    @property
+    def finding(self) -> Finding:
+        """How the connection over TCP came about, or why it did not; ``WELCOME`` on ipc."""
+        if self._monitor is None:
+            return Finding.WELCOME
+        return self._diagnosis.take(self._monitor.take())
 
     def wait(self, timeout_ms: float) -> bool:
         """Whether something arrived within ``timeout_ms``."""
@@ -49,6 +65,8 @@ class BusConnection:
 
     def ask(self, message: Fetch | Latest) -> bool:
         """Send a request; False while the aggregator is not there, or does not take more."""
+        if self._requests is None:
+            return False
         try:
             self._requests.send(encode_message(message), zmq.NOBLOCK)
         except zmq.Again:
@@ -61,12 +79,16 @@ class BusConnection:
         Raises :class:`EndpointError` when the aggregator speaks another protocol version.
         """
         received = Received([], [])
-        for data in self._drain(self._heads, self.file.announce):
+        for data in self._drain(self._heads, self.route.announce):
             try:
                 received.heads.append(decode_head(data))
             except FrameDecodeError:
                 self.malformed += 1
-        for data in self._drain(self._requests, self.file.fetch):
+        if self._requests is None:
+            if received.heads:
+                self._connect_requests(_beside(self.route.announce, received.heads[-1].fetch_port))
+            return received
+        for data in self._drain(self._requests, self.route.fetch):
             try:
                 received.replies.append(decode_reply(data))
             except FrameDecodeError:
@@ -75,7 +97,15 @@ class BusConnection:
 
     def close(self) -> None:
         """Idempotent."""
-        sockets.terminate(self._context, (self._heads, self._requests))
+        if self._monitor is not None:
+            self._monitor.close()
+        requests = [] if self._requests is None else [self._requests]
+        sockets.terminate(self._context, [self._heads, *requests])
+
+    def _connect_requests(self, endpoint: str) -> None:
+        if endpoint:
+            self._requests = sockets.request(self._context, endpoint, self.route.curve)
+            self._poller.register(self._requests, zmq.POLLIN)
 
     def _drain(self, source: zmq.Socket[bytes], endpoint: str) -> list[bytes]:
         parts: list[bytes] = []
@@ -91,3 +121,8 @@ class BusConnection:
                 )
             parts.append(part)
         return parts
+
+
+def _beside(endpoint: str, port: int) -> str:
+    """Another port of the same host, as we know the host."""
+    return parse_tcp(endpoint)._replace(port=port).endpoint if port else ""

@@ -11,8 +11,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from unilab_metrics.errors import ConnectionFileError, ExitCode, RunNotFoundError
-from unilab_metrics.storage import lease
-from unilab_metrics.storage.filesystem import boot_id
 from unilab_metrics.storage.segments import list_segments
 from unilab_metrics.subscribe.connection import BusConnection
 from unilab_metrics.subscribe.history import (
@@ -21,8 +19,11 @@ from unilab_metrics.subscribe.history import (
     HistoryRecord,
 )
 from unilab_metrics.subscribe.position import Position
-from unilab_metrics.transport import rendezvous
-from unilab_metrics.transport.rendezvous import ConnectionFile
+from unilab_metrics.subscribe.welcome import await_welcome
+from unilab_metrics.subscribe.whereabouts import Contact, RunAtAddress, RunOnDisk
+from unilab_metrics.transport import keys, rendezvous
+from unilab_metrics.transport.allow_list import WATCH
+from unilab_metrics.transport.diagnosis import Finding
 from unilab_schema.control import Fetch, Head, Latest, Snapshot, Updates
 from unilab_schema.updates import Update
 
@@ -38,6 +39,8 @@ SUSPICIOUS_S = 1.5
 RENEW_S = 10.0
 """Sockets that stay silent are made anew this often."""
 SEARCH_S = 0.5
+REFUSED_S = 2.0
+"""A connection that was refused tries again this often: the key may be allowed again."""
 REPLY_TIMEOUT_S = 2.0
 IDLE_FETCH_S = 0.2
 _RESEND_MS = 20
@@ -49,11 +52,15 @@ class Subscriber:
     manager."""
 
     def __init__(
-        self, run_dir: Path, *, after: int | None = None, recent: int = RECENT_ENTRIES
+        self,
+        where: RunOnDisk | RunAtAddress,
+        *,
+        after: int | None = None,
+        recent: int = RECENT_ENTRIES,
     ) -> None:
-        """See :meth:`attach`."""
-        self._bus_dir = rendezvous.bus_directory(run_dir)
-        self._lease = rendezvous.aggregator_lease(run_dir)
+        """See :meth:`attach` and :meth:`attach_remote`."""
+        self._where = where
+        self._contact: Contact | None = None
         self._position = Position(after, recent)
         self._head_at_s = 0.0
         self._newest: Update | None = None
@@ -87,7 +94,34 @@ class Subscriber:
             missing = error.exit_code == ExitCode.NO_LIVE_RUN
             if not missing or not list_segments(bus_dir, HISTORY_PREFIX):
                 raise
-        return cls(run_dir, after=after, recent=recent)
+        return cls(RunOnDisk(run_dir), after=after, recent=recent)
+
+    @classmethod
+    def attach_remote(
+        cls,
+        endpoint: str,
+        key_file: Path,
+        *,
+        after: int | None = None,
+        recent: int = RECENT_ENTRIES,
+    ) -> Self:
+        """Follow the live run that listens at ``tcp://HOST:PORT``, without its directory.
+
+        ``key_file``: a copy of the run's ``bus/keys/watch.key``, or a pair of one's own whose
+        public half is on the run's allow-list. Waits up to 4 s for the connection; then raises
+        ``KeyFileError`` or ``KeyRefusedError`` for a key that is not taken, ``NoLiveRunError``
+        if no run answers, and :class:`EndpointError` for what is no such address.
+        """
+        where = RunAtAddress(endpoint, keys.read_client(key_file, WATCH))
+        made = cls(where, after=after, recent=recent)
+        try:
+            made._find_aggregator()
+            if made._connection is not None:
+                await_welcome(made._connection, where.endpoint, key_file)
+        except BaseException:
+            made.close()
+            raise
+        return made
 
     @property
     def head(self) -> Head | None:
@@ -184,38 +218,30 @@ class Subscriber:
             return
         self._next_search_s = now_s + SEARCH_S
         if self._connection is None:
-            file = self._live_file()
-            if file is not None:
-                self._connect(file)
+            contact = self._where.look()
+            if contact is not None:
+                self._connect(contact)
             return
         head = self._position.head
         has_ended = head is not None and head.ended is not None
         if self._silent_s() < min(SUSPICIOUS_S, SILENT_S) and not has_ended:
             return
-        file = self._live_file()
-        stale = now_s - self._connected_at_s > RENEW_S and self._silent_s() > RENEW_S
-        if file != self._connection.file or stale:
+        patience_s = REFUSED_S if self._connection.finding == Finding.REFUSED else RENEW_S
+        stale = self._silent_s() > patience_s
+        if stale and self._contact is not None and patience_s == RENEW_S:
+            self._where.was_silent(self._contact)
+        contact = self._where.look()
+        if contact != self._contact or stale:
             self._disconnect()
-            if file is not None:
-                self._connect(file)
+            if contact is not None:
+                self._connect(contact)
 
-    def _live_file(self) -> ConnectionFile | None:
-        """Where a living aggregator of this machine listens."""
-        try:
-            if lease.is_free(self._lease):
-                return None
-            file = rendezvous.read(self._bus_dir)
-        except ConnectionFileError as error:
-            if error.exit_code != ExitCode.NO_LIVE_RUN:
-                raise
-            return None
-        return file if file.boot_id == boot_id() else None
-
-    def _connect(self, file: ConnectionFile) -> None:
+    def _connect(self, contact: Contact) -> None:
         if self._files is not None:
             self._files.close()
             self._files = None
-        self._connection = BusConnection(file)
+        self._connection = BusConnection(contact.route)
+        self._contact = contact
         self._connected_at_s = time.monotonic()
         self._fetching = None
         self._asked_latest_s = None
@@ -240,7 +266,9 @@ class Subscriber:
     def _read_files(self) -> list[HistoryRecord]:
         position = self._position
         if self._files is None:
-            self._files = HistoryReader(self._bus_dir, position.cursor or 0)
+            if self._where.bus_dir is None:
+                return []
+            self._files = HistoryReader(self._where.bus_dir, position.cursor or 0)
         damaged, lost = self._files.damaged, self._files.lost_entries
         entries = self._files.poll()
         position.damaged += self._files.damaged - damaged
