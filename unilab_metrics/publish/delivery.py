@@ -30,6 +30,8 @@ class Delivery:
         """Whether the run has ended and every backend has its last update."""
         self.refused = ""
         """Why the aggregator will never take anything from us; empty while it does."""
+        self.put_off = ""
+        """Why the aggregator does not take anything from us yet; empty while it does."""
         self.answered_ns = 0
         """When the aggregator last said something, 0 for never."""
         self._epoch: Epoch | None = None
@@ -80,6 +82,7 @@ class Delivery:
             return
         self._heard_ns = self.answered_ns = now_ns
         self.greeted = True
+        self.put_off = ""
         self.run_closed = self.run_closed or cursor.closed
         self._window = max(cursor.window, 1)
         if cursor.epoch != known:
@@ -107,6 +110,7 @@ class Delivery:
         elif reject.code == "unknown_source":
             self._hello_at_ns = now_ns
         else:
+            self.put_off = f"{reject.code}: {reject.text}"
             self._hello_at_ns = now_ns + int(max(reject.retry_after_s, 0.1) * 1e9)
 
     def resend_if_stuck(self, now_ns: int) -> None:

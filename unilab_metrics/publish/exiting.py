@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import atexit
+import os
 import sys
 from collections.abc import Callable
 from typing import Any
 
+EXIT_TIMEOUT_S = 0.5
 _MAX_TEXT = 2000
 
 
@@ -24,6 +26,12 @@ def call_at_exit(callback: Callable[[], object]) -> None:
 def forget_exit(callback: Callable[[], object]) -> None:
     """Let the interpreter forget it; harmless for others."""
     atexit.unregister(callback)
+
+
+def exit_wait_s(close_timeout_s: float, *, bus_seen: bool) -> float:
+    """How long the interpreter's exit waits: shortly when no aggregator was ever found, unless
+    this is the first process of a container, with which every helper is killed."""
+    return close_timeout_s if bus_seen or os.getpid() == 1 else EXIT_TIMEOUT_S
 
 
 def failure(error: BaseException | None = None) -> BaseException | None:

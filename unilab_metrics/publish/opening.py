@@ -18,7 +18,7 @@ from unilab_metrics.publish.no_spool import NoSpool
 from unilab_metrics.publish.own_figures import OwnFigures
 from unilab_metrics.publish.publisher import Publisher
 from unilab_metrics.publish.runless import LacksRun, has_run
-from unilab_metrics.publish.shipper import Shipper, Supervise
+from unilab_metrics.publish.shipper import Shipper, StandIn, Supervise
 from unilab_metrics.publish.spool import Spool
 from unilab_metrics.storage.filesystem import boot_id, private_directory
 from unilab_metrics.storage.spool_reader import LEASE_NAME
@@ -33,6 +33,7 @@ def open_publisher(
     launch_directory: Path,
     find_bus: FindBus,
     supervise: Supervise | None = None,
+    stand_in: StandIn | None = None,
     wait_for_backends: bool = False,
     find_run: Callable[[], Path | None] = lambda: None,
     expected_learners: int = 1,
@@ -43,7 +44,7 @@ def open_publisher(
     """A publisher of this process, publishing at once; returns within milliseconds.
 
     ``launch_directory``: the private directory that the spools of the launch share; made if
-    missing. ``find_bus`` and ``supervise`` are called by the shipper's thread, see
+    missing. ``find_bus``, ``supervise`` and ``stand_in`` are called by the shipper's thread, see
     :class:`Shipper`, which also says what ``find_run`` is. ``strict``: ``run.strict`` by
     default. ``lacks_run``: whether the spool may be removed at the end, because no run will
     come for it. Never raises for a disk that does not work: the publisher then counts what it
@@ -70,6 +71,7 @@ def open_publisher(
         counted,
         find_bus=find_bus,
         supervise=supervise,
+        stand_in=stand_in,
         wait_for_backends=wait_for_backends,
         find_run=find_run,
         figures=figures,

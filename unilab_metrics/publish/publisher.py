@@ -16,7 +16,7 @@ from unilab_metrics import crash_points
 from unilab_metrics.publish import losses, unsent
 from unilab_metrics.publish.emitter import Emitter
 from unilab_metrics.publish.episodes import EpisodeStatistics
-from unilab_metrics.publish.exiting import call_at_exit, describe, failure, forget_exit
+from unilab_metrics.publish.exiting import call_at_exit, describe, exit_wait_s, failure, forget_exit
 from unilab_metrics.publish.frame_writer import FrameWriter
 from unilab_metrics.publish.gauges import InferenceGauges
 from unilab_metrics.publish.guard import guarded
@@ -32,8 +32,6 @@ from unilab_schema.frames import End
 from unilab_schema.identity import LEARNER, Identity
 
 CLOSE_TIMEOUT_S = 30.0
-EXIT_TIMEOUT_S = 0.5
-"""How long the interpreter's exit waits when no aggregator was ever found."""
 
 
 @final
@@ -272,7 +270,7 @@ class Publisher(Emitter):
     def _at_exit(self) -> None:
         seen = self._shipper is not None and self._shipper.bus_seen
         self._is_exiting = True
-        self._leave(failure(), CLOSE_TIMEOUT_S if seen else EXIT_TIMEOUT_S, "")
+        self._leave(failure(), exit_wait_s(CLOSE_TIMEOUT_S, bus_seen=seen), "")
 
     def _leave(self, error: BaseException | None, timeout_s: float, status: str) -> None:
         if error is not None and self._delivered is None and not self._spool.inactive:

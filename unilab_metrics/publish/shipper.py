@@ -14,6 +14,7 @@ from typing import Protocol
 
 import zmq
 
+from unilab_metrics.helper_life import Heard
 from unilab_metrics.publish import losses, unsent
 from unilab_metrics.publish.connection import SEARCH_INTERVAL_NS, Connection, FindBus
 from unilab_metrics.publish.delivery import Delivery
@@ -36,7 +37,8 @@ PING_INTERVAL_NS = 100_000_000
 CLOSING_PING_INTERVAL_NS = 20_000_000
 MAX_BATCH_BYTES = 256 * 1024
 ABANDONED_AFTER_NS = 10_000_000_000
-"""Who closes waits this long for an aggregator that somebody else must start."""
+"""Who closes waits this long for an aggregator that somebody else must start, or that has never
+come up."""
 _SECOND_NS = 1_000_000_000
 _CLOSING_SECOND_NS = 200_000_000
 _PAUSE_S = (0.1, 1.0)
@@ -47,9 +49,18 @@ _OF_THE_SPOOL = frozenset({losses.SPOOL_FULL, losses.SPOOL_QUOTA, losses.SPOOL_E
 class Supervise(Protocol):
     """Keeps an aggregator alive."""
 
+    def __call__(self, *, hurry: bool, heard: Heard | None) -> str:
+        """Called about once a second, must not wait. ``hurry``: it is needed to end now.
+        ``heard``: its last answer, ``None`` while it is not asked. What is wrong with it,
+        empty if nothing is."""
+        ...
+
+
+class StandIn(Protocol):
+    """Starts the aggregator if the process that should has died."""
+
     def __call__(self, *, hurry: bool) -> str:
-        """Called about once a second, must not wait. ``hurry``: it is needed to end now. What
-        is wrong with it, empty if nothing is."""
+        """As :class:`Supervise`."""
         ...
 
 
@@ -73,6 +84,7 @@ class Shipper:
         *,
         find_bus: FindBus,
         supervise: Supervise | None = None,
+        stand_in: StandIn | None = None,
         wait_for_backends: bool = False,
         find_run: Callable[[], Path | None] = _unknown,
         figures: OwnFigures | None = None,
@@ -81,12 +93,13 @@ class Shipper:
         self._figures = OwnFigures() if figures is None else figures
         self._losses = counted
         self._supervise = supervise
+        self._stand_in = stand_in
         self._wait_for_backends = wait_for_backends
         self._find_run = find_run
         self._trouble = ""
         self._delivery = Delivery()
         self._wakeup = Wakeup()
-        self._connection = Connection(find_bus, self._delivery, self._wakeup)
+        self._connection = Connection(find_bus, self._delivery, self._wakeup, counted)
         self._watermark_ns = 0
         self._last_batch_ns = 0
         self._last_records_ns = 0
@@ -117,7 +130,8 @@ class Shipper:
     @property
     def left_behind(self) -> str:
         """What :meth:`finish` did not deliver, and why; empty if it is on its way."""
-        why = unsent.reason(self._delivery, self._trouble, monotonic_ns())
+        trouble = self._connection.trouble
+        why = trouble or unsent.reason(self._delivery, self._trouble, monotonic_ns())
         return unsent.left_behind(self.unsent, self._spool.directory, self._find_run(), why)
 
     @property
@@ -153,7 +167,10 @@ class Shipper:
         if self._delivery.refused:
             return True
         since_ns = max(self._delivery.answered_ns, self._closing_since_ns)
-        return self._supervise is None and monotonic_ns() - since_ns >= ABANDONED_AFTER_NS
+        # Ours either comes up within that time, or the next try will fail like the last ones.
+        cannot_start = self._trouble and not self._delivery.answered_ns
+        is_abandoned = self._supervise is None or cannot_start
+        return bool(is_abandoned) and monotonic_ns() - since_ns >= ABANDONED_AFTER_NS
 
     def _run(self) -> None:
         pause_s = _PAUSE_S[0]
@@ -188,13 +205,21 @@ class Shipper:
 
     def _every_second(self) -> None:
         if self._supervise is not None:
-            self._trouble = self._supervise(hurry=self._closing)
+            self._trouble = self._supervise(hurry=self._closing, heard=self._heard())
+        elif self._stand_in is not None:
+            self._trouble = self._stand_in(hurry=self._closing)
         drops = self._losses.counts
         if drops != self._told_drops and not self._closing:
             self._told_drops = drops
             if not any(reason in _OF_THE_SPOOL for reason in drops):
                 payload = encode_payload(Drops(drops))
                 self._spool.append(RecordKind.DROPS, lambda _mono, _unix: payload)
+
+    def _heard(self) -> Heard | None:
+        connection = self._connection
+        if connection.socket is None or connection.trouble or self._delivery.refused:
+            return None
+        return Heard(connection.aggregator_pid, self._delivery.answered_ns / 1e9)
 
     def _receive(self, socket: zmq.Socket[bytes]) -> None:
         while True:

@@ -13,6 +13,8 @@ from typing import Protocol
 from unilab_metrics.publish.delivery import Delivery
 
 _SILENT_AFTER_S = 3.0
+DUPLICATE = "duplicate_rank: "
+"""Nobody will take these frames: another process has the place."""
 
 
 def reason(delivery: Delivery, trouble: str, now_ns: int) -> str:
@@ -21,6 +23,8 @@ def reason(delivery: Delivery, trouble: str, now_ns: int) -> str:
     silent_s = (now_ns - delivery.answered_ns) / 1e9
     if delivery.refused:
         return delivery.refused
+    if delivery.put_off:
+        return delivery.put_off
     if delivery.answered_ns and silent_s < _SILENT_AFTER_S:
         return ""
     if trouble:
@@ -38,6 +42,8 @@ def left_behind(unsent: int, spool: Path, run_dir: Path | None, why: str) -> str
     """
     folder = "RUN_DIR" if run_dir is None else shlex.quote(os.fspath(run_dir))
     command = f"`unilab-metrics aggregate {folder}`"
+    if unsent and why.startswith(DUPLICATE):
+        return f"{unsent} records of this process are in no journal ({why}); they stay in {spool}"
     if unsent:
         why = why or "the time was too short"
         return f"{unsent} unsent: these frames wait in {spool} ({why}); {command} delivers them"

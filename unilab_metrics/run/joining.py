@@ -13,9 +13,11 @@ import msgspec
 
 from unilab_metrics import __version__
 from unilab_metrics.config import RUN_VARIABLE
+from unilab_metrics.helper_life import Trouble
 from unilab_metrics.publish.opening import open_publisher
 from unilab_metrics.publish.publisher import Publisher
 from unilab_metrics.run import inheritance
+from unilab_metrics.run.binding import resolve_bind
 from unilab_metrics.run.finding import (
     BusFinder,
     launch_of_child,
@@ -25,7 +27,8 @@ from unilab_metrics.run.finding import (
 )
 from unilab_metrics.run.inheritance import Inherited
 from unilab_metrics.run.opening import open_run, supervise_aggregator
-from unilab_metrics.run.ranks import resolve_place
+from unilab_metrics.run.ranks import Place, resolve_place
+from unilab_metrics.run.standing_in import StandIn
 from unilab_metrics.run.tracker import plain_config
 from unilab_metrics.storage.filesystem import spool_root
 from unilab_schema.identity import RunInfo, SourceKey
@@ -52,6 +55,7 @@ class RankWish:
     backends: tuple[str, ...]
     log_interval: int
     expected_learners: int | None
+    bind: str | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -72,14 +76,17 @@ class _Reports:
 
     def __init__(self) -> None:
         self.publisher: Publisher | None = None
+        self.by = "rank 0"
 
-    def __call__(self, text: str) -> None:
+    def __call__(self, trouble: Trouble) -> None:
         if self.publisher is None:
             return
-        text = f"the aggregator {text}"
+        text = f"the aggregator {trouble}"
         self.publisher.losses.note(ChildProcessError(text))
         if not self.publisher.is_closing:
-            self.publisher.event("warning", text)
+            self.publisher.event(
+                "warning", text, helper="aggregator", by=self.by, reason=trouble.reason
+            )
 
 
 def open_rank(wish: RankWish) -> Publisher:
@@ -110,6 +117,7 @@ def open_rank(wish: RankWish) -> Publisher:
             keeper=restarting_launcher(environ),
             backends=_with_tensorboard(wish.backends),
             log_interval=wish.log_interval,
+            bind=_bind(wish.bind),
             started=datetime.now(timezone.utc),
         )
     inheritance.pass_on(
@@ -132,6 +140,7 @@ def open_rank(wish: RankWish) -> Publisher:
         find_bus=find_bus,
         find_run=lambda: find_bus.run_dir,
         supervise=supervisor,
+        stand_in=_stand_in(launch, place, find_bus, reports),
         wait_for_backends=supervisor is not None,
         expected_learners=wish.expected_learners or place.world_size,
         version=__version__,
@@ -154,16 +163,34 @@ def open_child(wish: ChildWish) -> Publisher:
         find_bus()
         return _NO_RUN if find_bus.run_dir is None else ""
 
-    return open_publisher(
+    reports = _Reports()
+    publisher = open_publisher(
         SourceKey(place.rank, wish.role, wish.instance),
         msgspec.structs.replace(wish.run, world_size=place.world_size),
         launch_directory=spool_root() / launch,
         find_bus=find_bus,
         find_run=lambda: find_bus.run_dir,
+        stand_in=_stand_in(launch, place, find_bus, reports),
         expected_learners=place.world_size,
         version=__version__,
         lacks_run=lacks_run,
     )
+    reports.publisher = publisher
+    return publisher
+
+
+def _stand_in(launch: str, place: Place, find_bus: BusFinder, reports: _Reports) -> StandIn:
+    reports.by = f"rank {place.rank}"
+    return StandIn(launch, place.rank, find_run=lambda: find_bus.run_dir, report=reports)
+
+
+def _bind(asked: str | None) -> str:
+    try:
+        return resolve_bind(asked, os.environ)
+    except ValueError as error:
+        # init() has checked the argument; a wrong variable must not cost the run its metrics.
+        _warn(f"{error}; other nodes and remote viewers cannot reach this run")
+        return ""
 
 
 def _with_tensorboard(backends: tuple[str, ...]) -> tuple[str, ...]:

@@ -23,6 +23,7 @@ from unilab_metrics.storage.filesystem import (
     runtime_directory,
     write_atomic,
 )
+from unilab_metrics.storage.process_table import stat_fields
 
 _KEEP_UNREADABLE_S = 24 * 3600
 _POLL_S = 0.05
@@ -59,7 +60,7 @@ def process_name(pid: int) -> ProcessName:
 
 def parent_of(pid: int) -> int:
     """Parent pid of one of our own ancestors, 0 if it cannot be told."""
-    fields = _stat_fields(pid)
+    fields = stat_fields(pid)
     if fields:
         return int(fields[1])
     text = _ps(pid, "ppid=")
@@ -135,9 +136,21 @@ def find_run(key: str, *, of_dead_rank_0: bool = False) -> Path | None:
     return Path(found.run_dir)
 
 
+def rank_0_of(key: str) -> ProcessName | None:
+    """The rank 0 of this launch, dead or alive; ``None`` if it was never on this node, or its
+    file has been swept away. Never raises."""
+    try:
+        found = _read(_path(key))
+    except (OSError, StorageError):
+        return None
+    if found is None or found.boot_id != boot_id():
+        return None
+    return ProcessName(found.pid, found.process_start)
+
+
 def is_alive(process: ProcessName) -> bool:
     """Whether this very process still runs (a zombie does not)."""
-    fields = _stat_fields(process.pid)
+    fields = stat_fields(process.pid)
     if fields:
         return fields[0] not in {"Z", "X"} and process.start in {"", fields[19]}
     try:
@@ -187,19 +200,10 @@ def _has_keeper(found: LaunchFile) -> bool:
 
 
 def _process_start(pid: int) -> str | None:
-    fields = _stat_fields(pid)
+    fields = stat_fields(pid)
     if fields:
         return fields[19]
     return _ps(pid, "lstart=") or None
-
-
-def _stat_fields(pid: int) -> list[str]:
-    """Fields of ``/proc/<pid>/stat`` from the state on; empty where there is no such file."""
-    try:
-        text = Path(f"/proc/{pid}/stat").read_bytes().decode(errors="replace")
-    except OSError:
-        return []
-    return text[text.rfind(")") + 2 :].split()  # the command's name may hold anything
 
 
 def _ps(pid: int, column: str) -> str:
