@@ -74,12 +74,14 @@ class Rewards:
 
 @dataclass(frozen=True, slots=True)
 class Journal:
-    """The aggregator's books: last update, last one on the disk, and what went wrong."""
+    """The aggregator's books: last update, last one on the disk, and what went wrong.
+    ``problem``: why nothing can be written now, empty while it can."""
 
     update: int = 0
     durable: int = 0
     late_values: int = 0
     quarantined: int = 0
+    problem: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -151,9 +151,7 @@ class Series:
             system=self._system(run, readings),
             sources=self._contact.sources(),
             backends=head.backends if head else (),
-            journal=Journal(head.update, head.durable, head.late_values, head.quarantined)
-            if head
-            else Journal(),
+            journal=_journal(head),
             dropped=self._all_dropped(),
             refused=self._notes.refused,
             refused_more=self._notes.refused_more,
@@ -245,6 +243,12 @@ class Series:
             # Without evidence of a server, processes do not share the device through one.
             shown.setdefault(grouping.MPS, Reading(0.0))
         return tuple(Metric(tag, tag, reading) for tag, reading in shown.items())
+
+
+def _journal(head: Head | None) -> Journal:
+    if head is None:
+        return Journal()
+    return Journal(head.update, head.durable, head.late_values, head.quarantined, head.journal_full)
 
 
 def _metrics(labels: list[grouping.Label], readings: dict[str, Reading]) -> tuple[Metric, ...]:

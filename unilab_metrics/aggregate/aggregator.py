@@ -6,6 +6,7 @@ then answer. Cursors and heads therefore never speak of what is not in the journ
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import signal
 import socket
@@ -17,8 +18,10 @@ from pathlib import Path
 import zmq
 
 from unilab_metrics.aggregate.announcer import Announcer
+from unilab_metrics.aggregate.attendance import missing_learners
 from unilab_metrics.aggregate.blocks import BlockStore
 from unilab_metrics.aggregate.core import Core
+from unilab_metrics.aggregate.endurance import Endurance, raise_descriptor_limit
 from unilab_metrics.aggregate.entries import RunEnd
 from unilab_metrics.aggregate.ingest import Ingest
 from unilab_metrics.aggregate.journal import Journal
@@ -29,11 +32,13 @@ from unilab_metrics.aggregate.options import Options
 from unilab_metrics.aggregate.outcome import end_status, outcome_of
 from unilab_metrics.aggregate.process_log import say
 from unilab_metrics.aggregate.sources import SourceState
+from unilab_metrics.aggregate.writers import Writers
 from unilab_metrics.errors import ExitCode, StorageFullError
 from unilab_metrics.outcome import RunOutcome
 from unilab_metrics.storage.filesystem import boot_id, private_directory, runtime_directory
 from unilab_metrics.storage.lease import Lease
 from unilab_metrics.transport import registry, rendezvous, sockets
+from unilab_metrics.transport.endpoints import Endpoints
 from unilab_metrics.transport.rendezvous import AGGREGATOR_LEASE, ConnectionFile, bus_directory
 
 _LIVENESS_INTERVAL_NS = 300_000_000
@@ -41,6 +46,8 @@ _IDLE_MS = 250
 _BUSY_MS = 10
 _ABSENT_GRACE_S = 5.0
 _SAY_CLOSED_NS = 500_000_000
+_FULL_DISK_NS = 10_000_000_000
+"""How long the end of a run waits for a disk that is full or fails; as its writers do."""
 _TELL_NS = 5_000_000_000
 _PAUSE_NS = 400_000_000
 _REJOIN_NS = 3_000_000_000
@@ -96,51 +103,67 @@ class _Aggregator:
             core.decider.resumed(self._started_mono_ns + _REJOIN_NS)
         self._term_mono_ns: int | None = None
         self._has_more = False
+        self._endurance = Endurance()
+        self._closing_mono_ns = 0
         self._poller = zmq.Poller()
 
     def run(self) -> int:
         signal.signal(signal.SIGINT, signal.SIG_IGN)
         signal.signal(signal.SIGTERM, self._on_term)
+        raise_descriptor_limit()
         context = sockets.context()
-        opened: list[zmq.Socket[bytes]] = []
         try:
-            stem = f"ipc://{runtime_directory()}/{os.getpid()}"
-            opened.append(sockets.ingest(context, f"{stem}.in"))
-            opened.append(sockets.announce(context, f"{stem}.out"))
-            opened.append(sockets.serve(context, f"{stem}.ask"))
-            self._open(opened, stem)
+            self._endpoints = Endpoints(
+                context,
+                f"ipc://{runtime_directory()}/{os.getpid()}",
+                self._bus_dir,
+                bind=self._options.bind,
+                towards=self._options.job_address,
+                say=say,
+            )
             try:
+                self._open()
                 return self._loop()
             finally:
                 rendezvous.remove(self._bus_dir)
                 registry.unregister(self._run_dir)
+                self._endpoints.close()
         finally:
-            sockets.terminate(context, opened)
+            sockets.terminate(context)
 
-    def _open(self, opened: list[zmq.Socket[bytes]], stem: str) -> None:
-        own_boot_id = boot_id()
+    def _open(self) -> None:
+        endpoints, own_boot_id = self._endpoints, boot_id()
+        if endpoints.problem:
+            say(endpoints.problem)
+            self._core.notice("warning", endpoints.problem)
         self._spools = SpoolDirectories(self._options.spool_directories)
-        self._ingest = Ingest(self._core, opened[0], is_dead=self._is_dead, vacate=self._vacate)
+        self._ingest = Ingest(
+            self._core,
+            endpoints.sockets.ingest,
+            is_dead=self._is_dead,
+            vacate=self._vacate,
+            may_publish=endpoints.may_publish,
+        )
         self._liveness = Liveness(
             self._core,
             boot_id=own_boot_id,
             spools=self._spools,
             lost_after_s=self._options.lost_after_s,
             peer=self._ingest.peer,
+            bus_dir=self._bus_dir,
         )
         self._newcomers = Newcomers(
             self._spools.roots, lambda incarnation: bool(self._core.state.source_of(incarnation))
         )
+        self._writers = Writers(self._core, self._options.backends)
         self._announcer = Announcer(
             self._core,
             self._ingest.peers,
-            announce=opened[1],
-            ask=opened[2],
+            endpoints=endpoints,
             run_dir=self._run_dir,
-            backends=tuple(self._options.backends),
+            writers=self._writers,
         )
-        for opened_socket in opened:
-            self._poller.register(opened_socket, zmq.POLLIN)
+        endpoints.register(self._poller)
         file = ConnectionFile(
             run_dir=os.fspath(self._run_dir),
             journal=self._core.epoch.journal.hex(),
@@ -148,10 +171,14 @@ class _Aggregator:
             started_unix_ns=time.time_ns(),
             boot_id=own_boot_id,
             host=socket.gethostname(),
-            ingest=f"{stem}.in",
-            announce=f"{stem}.out",
-            fetch=f"{stem}.ask",
+            ingest=endpoints.ipc.ingest,
+            announce=endpoints.ipc.announce,
+            fetch=endpoints.ipc.fetch,
             launch=self._options.launch,
+            tcp_ingest=endpoints.tcp.ingest,
+            tcp_announce=endpoints.tcp.announce,
+            tcp_fetch=endpoints.tcp.fetch,
+            server_key=endpoints.tcp.server_key,
         )
         rendezvous.write(self._bus_dir, file)
         registry.register(self._run_dir, os.getpid())
@@ -175,8 +202,7 @@ class _Aggregator:
             self._finish_turn()
             say("ended by SIGTERM while sources live; their frames wait in the spools")
             return ExitCode.UNEXPECTED
-        self._close_run()
-        return ExitCode.OK
+        return self._close_run()
 
     # --- one turn ------------------------------------------------------------------------
 
@@ -186,16 +212,16 @@ class _Aggregator:
         with suppress(InterruptedError):
             self._poller.poll(timeout_ms)
         self._note_pause()
+        self._endpoints.attend()
         self._has_more = self._ingest.drain()
-        self._announcer.serve()
+        self._endurance.attempt("subscribers", self._announcer.serve)
         now = time.monotonic_ns()
         if now - self._checked_mono_ns >= _LIVENESS_INTERVAL_NS:
             self._checked_mono_ns = now
-            self._liveness.check()
+            self._endurance.attempt("spools", self._liveness.check)
             if self._core.state.data.ended is None or self._ingest.is_closing:
                 # A writer would take the end of an earlier attempt for its own end.
-                for backend in self._options.backends.values():
-                    backend(hurry=self._ingest.is_closing)
+                self._writers.look_after(hurry=self._ingest.is_closing)
         self._core.seal_due(self._newcomers.ranks)
         self._finish_turn()
 
@@ -207,10 +233,9 @@ class _Aggregator:
         self._turned_mono_ns = now
 
     def _finish_turn(self) -> None:
-        is_committed = self._core.commit()
+        self._core.commit()
         self._core.sync()
-        if is_committed:
-            self._ingest.answer()
+        self._ingest.answer()
         self._announcer.announce()
 
     # --- the end -------------------------------------------------------------------------
@@ -230,22 +255,24 @@ class _Aggregator:
             return alive_s > self._options.start_grace_s
         if not self._everyone_is_gone():
             return False
-        if self._core.state.missing_learners() and not self._core.state.data.iterations_sealed:
+        if missing_learners(self._core.state.data) and not self._core.state.data.iterations_sealed:
             return alive_s > min(self._options.start_grace_s, _ABSENT_GRACE_S)
         return not self._newcomers.ranks()
 
-    def _close_run(self) -> None:
+    def _close_run(self) -> int:
         core = self._core
         self._ingest.is_closing = self._liveness.is_closing = True
         core.seal_all()
         if core.state.data.ended is None:
             status, text = end_status(core.state.data)
             core.fold(RunEnd(status, text, time.time_ns()))
-        began_ns = time.monotonic_ns()
+        began_ns = self._closing_mono_ns = time.monotonic_ns()
         deadline_ns = began_ns + int(self._options.drain_s * 1e9)
         is_told = False
         while time.monotonic_ns() < deadline_ns and not self._is_complete():
             self._turn()
+            if self._core.problem and self._has_waited():
+                break
             if not is_told and time.monotonic_ns() - began_ns > _TELL_NS:
                 # Readers of the summary do not wait for a backend that is stuck.
                 self._summarise()
@@ -257,26 +284,29 @@ class _Aggregator:
         while time.monotonic_ns() < end_ns and self._someone_waits():
             self._turn()
         self._liveness.remove_finished()
+        if core.problem or core.journal.has_uncommitted:
+            say(f"{core.problem or 'not everything is committed'}; ended without it")
+            return ExitCode.UNEXPECTED
+        return ExitCode.OK
 
     def _summarise(self) -> None:
-        backends = self._announcer.backend_updates()
-        try:
-            self._write_summary(
-                outcome_of(self._core.state, self._run_dir, self._ingest.peers, backends)
-            )
-        except OSError as error:
-            say(f"run summary: {error}")
+        backends = self._writers.updates()
+        outcome = outcome_of(self._core.state, self._run_dir, self._ingest.peers, backends)
+        if self._core.problem:
+            warnings = {**outcome.warnings, self._core.problem: 1}
+            outcome = dataclasses.replace(outcome, warnings=warnings)
+        self._endurance.attempt("run summary", lambda: self._write_summary(outcome))
 
     def _is_complete(self) -> bool:
         core = self._core
         last = core.journal.committed_update
         if core.journal.has_uncommitted or core.durable_update < last:
             return False
-        held = self._announcer.backend_updates()
-        return all(
-            held.get(name, 0) >= last or process.is_finished
-            for name, process in self._options.backends.items()
-        )
+        return self._writers.is_complete(last, gives_up=self._has_waited())
+
+    def _has_waited(self) -> bool:
+        """Whether a disk that is full or fails has had its time at the end of the run."""
+        return time.monotonic_ns() - self._closing_mono_ns > _FULL_DISK_NS
 
     def _someone_waits(self) -> bool:
         """Whether a source that closed is still there to read its last cursor."""

@@ -13,9 +13,11 @@ from unilab_metrics import crash_points
 from unilab_metrics.aggregate.core import Core
 from unilab_metrics.aggregate.peers import Peer, source_status
 from unilab_metrics.aggregate.serving import Server
+from unilab_metrics.aggregate.writers import Writers
+from unilab_metrics.transport.endpoints import Endpoints
+from unilab_metrics.transport.sockets import receive
 from unilab_schema.codec import FrameDecodeError, decode_request, encode_message
 from unilab_schema.control import (
-    BackendStatus,
     Blocks,
     Fetch,
     Head,
@@ -39,26 +41,22 @@ class Announcer:
         core: Core,
         peers: Mapping[int, Peer],
         *,
-        announce: zmq.Socket[bytes],
-        ask: zmq.Socket[bytes],
+        endpoints: Endpoints,
         run_dir: Path,
-        backends: tuple[str, ...],
+        writers: Writers,
     ) -> None:
         self._core = core
         self._peers = peers
-        self._announce = announce
-        self._ask = ask
+        self._endpoints = endpoints
+        self._announce = endpoints.sockets.announce
+        self._ask = endpoints.sockets.fetch
         self._run_dir = run_dir
         self._server = Server(core.journal)
-        self._backends = {name: BackendStatus(name, "starting", 0) for name in backends}
+        self._writers = writers
         self._told: tuple[int, int] = (-1, -1)
         self._told_mono_ns = 0
         self._joined = False
         self.bad_requests = 0
-
-    def backend_updates(self) -> dict[str, int]:
-        """The last update sequence that each backend says it holds."""
-        return {name: status.update for name, status in self._backends.items()}
 
     def serve(self) -> None:
         """Note new subscriptions and answer requests."""
@@ -70,10 +68,10 @@ class Announcer:
             pass
         for _ in range(_MAX_REQUESTS):
             try:
-                parts = self._ask.recv_multipart(zmq.NOBLOCK)
+                parts, user = receive(self._ask)
             except zmq.Again:
                 return
-            reply = self._reply(parts[-1]) if len(parts) == 2 else None
+            reply = self._reply(parts[-1], user) if len(parts) == 2 else None
             if reply is not None:
                 self._send(parts[0], reply)
 
@@ -113,15 +111,18 @@ class Announcer:
             data.run,
             os.fspath(self._run_dir),
             statuses,
-            tuple(self._backends.values()),
+            self._writers.statuses(),
             now,
             time.time_ns(),
             data.ended,
             data.late_values,
             data.quarantined,
+            journal_full=self._core.problem,
+            refused_connections=self._endpoints.refused_total,
+            fetch_port=self._endpoints.tcp.fetch_port,
         )
 
-    def _reply(self, data: bytes) -> Updates | Snapshot | Blocks | None:
+    def _reply(self, data: bytes, user: str) -> Updates | Snapshot | Blocks | None:
         try:
             request = decode_request(data)
         except FrameDecodeError:
@@ -133,8 +134,8 @@ class Announcer:
             return self._server.snapshot(request.request)
         if isinstance(request, History):
             return self._core.blocks.history(request)
-        if request.status.name in self._backends:
-            self._backends[request.status.name] = request.status
+        if self._endpoints.may_report(user):
+            self._writers.take(request.status)
         return None
 
     def _send(self, routing_id: bytes, reply: Updates | Snapshot | Blocks) -> None:

@@ -16,6 +16,7 @@ from unilab_schema.control import BackendStatus
 from unilab_schema.frames import Scalar
 
 RESTARTING = "restarting"
+FAILED = "failed"
 
 
 class Writers:
@@ -45,11 +46,14 @@ class Writers:
         """The last update sequence that each backend says it holds."""
         return {name: status.update for name, status in self._statuses.items()}
 
-    def is_complete(self, last: int) -> bool:
-        """Whether every backend holds that update, or nobody will bring it there any more."""
+    def is_complete(self, last: int, *, gives_up: bool) -> bool:
+        """Whether every backend holds that update, or nobody will bring it there any more.
+        ``gives_up``: one that refuses data now had its time."""
         return all(
-            self._statuses[name].update >= last or process.is_finished
-            for name, process in self._processes.items()
+            status.update >= last
+            or self._processes[name].is_finished
+            or (gives_up and status.state == FAILED)
+            for name, status in self._statuses.items()
         )
 
     def look_after(self, *, hurry: bool) -> None:

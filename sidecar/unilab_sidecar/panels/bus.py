@@ -64,7 +64,9 @@ def writers(picture: Picture, width: int) -> Block:
         books.append(Segment(f"  {journal.late_values:,} late", "warn"))
     if journal.quarantined:
         books.append(Segment(f"  ! {journal.quarantined:,} quarantined", "bad"))
-    return [heading("Writers", width), *rows, clip(line(*books), width)]
+    trouble = [clip(line(Segment(f"! {clean(journal.problem)}", "bad")), width)]
+    rows += [clip(line(*books), width), *(trouble if journal.problem else [])]
+    return [heading("Writers", width), *rows]
 
 
 def events(picture: Picture, width: int, rows: int = USUAL_EVENTS) -> Block:

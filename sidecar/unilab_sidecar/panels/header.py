@@ -154,6 +154,8 @@ def _health_line(picture: Picture) -> Line:
         missing = ", ".join(map(str, picture.missing_ranks[:8])) or "?"
         counted = f"{picture.ranks_reported} of {picture.ranks_expected}"
         parts.append(Segment(f"! {counted} ranks, missing {missing}  ", "bad"))
+    if picture.journal.problem and current:
+        parts.append(Segment(f"! {clean(picture.journal.problem)}  ", "bad"))
     if (dropped := picture.dropped) is not None:
         parts.append(Segment(f"dropped {dropped:,}  ", "bad" if dropped else "dim"))
     if (note := next((n for n in reversed(picture.notes) if not n.refused), None)) is not None:

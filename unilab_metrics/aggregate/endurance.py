@@ -1,0 +1,40 @@
+"""Going on although the system has run out of something: descriptors, or a file's patience."""
+
+from __future__ import annotations
+
+import resource
+from collections.abc import Callable
+from contextlib import suppress
+
+from unilab_metrics.aggregate.process_log import say
+from unilab_metrics.errors import StorageError
+
+
+class Endurance:
+    """Does what may fail now and is done again soon; says so once until it works again. Owned
+    by the aggregator's main thread."""
+
+    def __init__(self) -> None:
+        self._failing: dict[str, str] = {}
+
+    def attempt(self, what: str, work: Callable[[], object]) -> bool:
+        """Whether ``work`` got through. An ``OSError`` or ``StorageError`` of it ends nothing."""
+        try:
+            work()
+        except (OSError, StorageError) as error:
+            if self._failing.get(what) != str(error):
+                self._failing[what] = str(error)
+                say(f"{what}: {error}; tried again")
+            return False
+        if self._failing.pop(what, None) is not None:
+            say(f"{what}: works again")
+        return True
+
+
+def raise_descriptor_limit() -> None:
+    """As many descriptors as this process may have: every source and every viewer takes one,
+    and libzmq's thread spins while it has none for a connection that waits."""
+    with suppress(OSError, ValueError):
+        soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+        if soft != hard:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
