@@ -10,9 +10,11 @@ import zmq
 from unilab_metrics import crash_points
 from unilab_metrics.aggregate.core import Core
 from unilab_metrics.aggregate.entries import OpenAttempt
+from unilab_metrics.aggregate.limits import bounded_counts, figures_within
 from unilab_metrics.aggregate.peers import Peer
 from unilab_metrics.aggregate.process_log import say
 from unilab_metrics.aggregate.receiver import IsDead, accept, admit
+from unilab_metrics.aggregate.refusals import Refusals
 from unilab_metrics.aggregate.sources import SourceState
 from unilab_metrics.transport.sockets import receive
 from unilab_schema.codec import FrameDecodeError, decode_upward, encode_message
@@ -22,6 +24,9 @@ WINDOW_FRAMES = 512
 _DRAIN_MESSAGES = 512
 _DRAIN_NS = 20_000_000
 _MOST_DUPLICATES = 256
+MOST_RECORDS = 4 * WINDOW_FRAMES
+"""Taken from one batch: a source that ignores its window must not hold the others up."""
+_MAX_TEXT = 512
 _NOT_ALLOWED = Reject(
     "not_allowed", "the run's allow-list does not let this key publish as this rank"
 )
@@ -55,6 +60,8 @@ class Ingest:
         self.peers: dict[int, Peer] = {}
         self.bad_messages = 0
         self._duplicates: set[bytes] = set()
+        self._routes: dict[bytes, int] = {}
+        self._refusals = Refusals()
         self.is_closing = False
         """Whether new sources are left to the next aggregator."""
         self.is_closed = False
@@ -74,22 +81,33 @@ class Ingest:
                 parts, user = receive(self._socket)
             except zmq.Again:
                 return False
-            if len(parts) != 2:
-                self.bad_messages += 1
-                continue
-            try:
-                message = decode_upward(parts[1])
-            except FrameDecodeError as error:
-                self.bad_messages += 1
-                self._send(parts[0], Reject("bad_message", str(error)))
-                continue
-            if isinstance(message, Hello):
-                self._take_hello(parts[0], message, user)
-            else:
-                self._take_batch(parts[0], message, user)
+            self._take(parts, user)
             if time.monotonic_ns() > end:
                 return True
         return True
+
+    def _take(self, parts: list[bytes], user: str) -> None:
+        if len(parts) != 2:
+            self._count_bad(parts[0])
+            return
+        try:
+            message = decode_upward(parts[1])
+        except FrameDecodeError as error:
+            self._count_bad(parts[0])
+            self._refuse(parts[0], Reject("bad_message", str(error)[:_MAX_TEXT]))
+            return
+        if isinstance(message, Hello):
+            self._take_hello(parts[0], message, user)
+        else:
+            self._take_batch(parts[0], message, user)
+
+    def _count_bad(self, routing_id: bytes) -> None:
+        self.bad_messages += 1
+        source = self._routes.get(routing_id)
+        if source is not None:
+            peer = self.peers[source]
+            peer.bad_messages += 1
+            peer.has_news = True
 
     def answer(self) -> None:
         """Send the cursors that are owed. They never speak of what is not committed."""
@@ -129,7 +147,7 @@ class Ingest:
 
     def _take_hello(self, routing_id: bytes, hello: Hello, user: str) -> None:
         if not self._may_publish(user, hello.identity.key.rank):
-            self._send(routing_id, _NOT_ALLOWED)
+            self._refuse(routing_id, _NOT_ALLOWED)
             return
         state = self._core.state
         admission = admit(state, hello, self._is_dead, is_closing=self.is_closing)
@@ -138,7 +156,7 @@ class Ingest:
             admission = admit(state, hello, self._is_dead, is_closing=self.is_closing)
         if admission.refusal is not None:
             self._name_duplicate(hello, admission.refusal)
-            self._send(routing_id, admission.refusal)
+            self._refuse(routing_id, admission.refusal)
             return
         if admission.opens_attempt:
             self._core.seal_all()
@@ -148,8 +166,7 @@ class Ingest:
         source = state.source_of(hello.identity.incarnation)
         if source is None:
             return
-        peer = self.peer(source)
-        peer.routing_id = routing_id
+        peer = self._connected(source, routing_id)
         self._heard(source, peer, hello.unix_ns)
         peer.must_answer = True
 
@@ -169,21 +186,25 @@ class Ingest:
         core = self._core
         source = core.state.source_of(batch.incarnation)
         if source is None:
-            self._send(routing_id, Reject("unknown_source", "say Hello first", retry_after_s=0.0))
+            unknown = Reject("unknown_source", "say Hello first", retry_after_s=0.0)
+            self._refuse(routing_id, unknown)
             return
         if not self._may_publish(user, source.identity.key.rank):
-            self._send(routing_id, _NOT_ALLOWED)
+            self._refuse(routing_id, _NOT_ALLOWED)
             return
-        peer = self.peer(source)
-        peer.routing_id = routing_id
+        peer = self._connected(source, routing_id)
         self._heard(source, peer, batch.unix_ns)
-        peer.drops = batch.drops
+        peer.drops = bounded_counts(batch.drops)
+        peer.figures = figures_within(batch.figures)
+        peer.has_news = True
         peer.must_answer = True
         if not core.accepts_input:
             peer.was_refused = True
             return
-        accepted = accept(source, batch.records, batch.watermark_mono_ns)
+        accepted = accept(source, batch.records, batch.watermark_mono_ns, most=MOST_RECORDS)
         peer.duplicates += accepted.duplicates
+        if accepted.is_damaged:
+            self._count_bad(routing_id)
         if accepted.entry is not None:
             if crash_points.armed:
                 crash_points.reach("aggregator.received")
@@ -194,6 +215,18 @@ class Ingest:
         elif accepted.entry is None:
             # A ping changes no numbers, so its watermark need not be in the wal.
             source.raise_watermark(batch.watermark_mono_ns)
+
+    def _connected(self, source: SourceState, routing_id: bytes) -> Peer:
+        peer = self.peer(source)
+        if peer.routing_id != routing_id:
+            self._routes.pop(peer.routing_id, None)
+            self._routes[routing_id] = source.index
+            peer.routing_id = routing_id
+        return peer
+
+    def _refuse(self, routing_id: bytes, refusal: Reject) -> None:
+        if self._refusals.may_answer(routing_id, refusal.code, time.monotonic_ns()):
+            self._send(routing_id, refusal)
 
     def _heard(self, source: SourceState, peer: Peer, sent_unix_ns: int) -> None:
         peer.heard_mono_ns = time.monotonic_ns()

@@ -6,11 +6,12 @@ it, and then again after every restart. So it is refused where it comes in.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import PurePosixPath
 
 from unilab_metrics.storage.spool_reader import LEASE_NAME
 from unilab_schema.codec import MAX_STEP, FrameDecodeError
-from unilab_schema.control import Hello
+from unilab_schema.control import Hello, SourceFigures
 from unilab_schema.frames import (
     BlobFrame,
     EventFrame,
@@ -19,13 +20,19 @@ from unilab_schema.frames import (
     ReportFrame,
     SparseFrame,
 )
-from unilab_schema.identity import Identity
+from unilab_schema.identity import Identity, RunInfo
 
 MAX_RANKS = 65_536
 MAX_INSTANCES = 65_536
 MAX_SEQUENCE = 2**62
+MAX_GAP_FRAMES = 2**40
+"""More frames than any source can have logged at once: a greater gap is an invention."""
+MAX_REASONS = 32
+"""Reasons of drops that one source may name; the rest is one more."""
 MAX_NS = 2**62
 _MAX_NAME_CHARS = 256
+_MAX_REASON_CHARS = 64
+_MAX_COUNT = 2**53
 _MAX_PATH_CHARS = 4096
 _INCARNATION_BYTES = 16
 
@@ -49,6 +56,8 @@ def identity_fault(identity: Identity) -> str:
         (1 <= identity.run.world_size <= MAX_RANKS, "world_size"),
         (0 <= identity.pid < 2**31, "pid"),
         (max(len(identity.host), len(identity.boot_id)) <= _MAX_NAME_CHARS, "host"),
+        (len(identity.version) <= _MAX_NAME_CHARS, "version"),
+        (_is_run(identity.run), "run"),
         (0 <= identity.started_mono_ns <= MAX_NS, "started_mono_ns"),
         (0 <= identity.started_unix_ns <= MAX_NS, "started_unix_ns"),
         (_is_spool(identity.spool_path), "spool_path"),
@@ -56,6 +65,30 @@ def identity_fault(identity: Identity) -> str:
     )
     faults = [name for is_fine, name in checks if not is_fine]
     return f"identity refused: {', '.join(faults)}" if faults else ""
+
+
+def bounded_counts(counts: Mapping[str, int]) -> dict[str, int]:
+    """Counts by reason as they can be kept, shown and become tags: few, short, not negative."""
+    if not counts:
+        return {}
+    kept: dict[str, int] = {}
+    for reason, count in counts.items():
+        is_usable = 0 < len(reason) <= _MAX_REASON_CHARS and reason.isprintable()
+        name = reason if is_usable and len(kept) < MAX_REASONS else "other"
+        kept[name] = min(kept.get(name, 0) + max(count, 0), _MAX_COUNT)
+    return kept
+
+
+def figures_within(figures: SourceFigures | None) -> SourceFigures | None:
+    """A source's figures if they are possible."""
+    if figures is None:
+        return None
+    counts = (figures.backlog, figures.log_calls, figures.log_ns)
+    latency_ms = figures.ack_latency_ms
+    is_possible = all(0 <= count <= MAX_NS for count in counts) and (
+        latency_ms is None or 0.0 <= latency_ms < MAX_NS
+    )
+    return figures if is_possible else None
 
 
 def check_numbers(frame: object) -> None:
@@ -85,6 +118,11 @@ def check_numbers(frame: object) -> None:
 def _check(what: str, number: int, low: int, high: int) -> None:
     if not low <= number <= high:
         raise FrameDecodeError("frame", f"{what} {number} is out of range")
+
+
+def _is_run(run: RunInfo) -> bool:
+    names = (run.algorithm, run.task, run.sim_backend, run.step_axis)
+    return max(map(len, names)) <= _MAX_PATH_CHARS
 
 
 def _is_spool(path: str) -> bool:

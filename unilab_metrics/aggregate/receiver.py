@@ -16,7 +16,7 @@ from unilab_metrics.aggregate.entries import (
     SourceGone,
     SourceJoined,
 )
-from unilab_metrics.aggregate.limits import MAX_SEQUENCE, hello_fault
+from unilab_metrics.aggregate.limits import MAX_GAP_FRAMES, MAX_SEQUENCE, hello_fault
 from unilab_metrics.aggregate.sources import SourceState
 from unilab_metrics.aggregate.state import AggregatorState
 from unilab_metrics.storage.records import Record, scan
@@ -45,12 +45,14 @@ class Admission(NamedTuple):
 
 
 class Acceptance(NamedTuple):
-    """What of a batch is new. ``rewind``: there is a hole after the cursor."""
+    """What of a batch is new. ``rewind``: there is a hole after the cursor. ``is_damaged``:
+    some of its bytes are no records."""
 
     entry: AcceptedBatch | None
     records: list[Record]
     duplicates: int
     rewind: bool
+    is_damaged: bool = False
 
 
 def admit(
@@ -72,7 +74,7 @@ def admit(
     identity = hello.identity
     known = state.source_of(identity.incarnation)
     if known is not None:
-        return Admission(_gap(known, hello))
+        return _known_again(known, hello)
     if is_closing:
         return Admission(refusal=Reject("closing", "the run is ending", retry_after_s=1.0))
     if len(state.data.sources) >= MAX_SOURCES:
@@ -123,7 +125,28 @@ def _join(
     if has_ended or (zero_is_gone and must_wait):
         text = "waiting for rank 0 to open the next attempt"
         return Admission(refusal=Reject("held", text, retry_after_s=0.5))
+    if occupant is not None and had_its_turn and _was_double(occupant, identity):
+        return Admission((joined, _too_late(occupant, joined)))
     return Admission((joined,))
+
+
+def _was_double(occupant: SourceState, identity: Identity) -> bool:
+    """Whether another process claimed the place while the occupant, which has ended in order,
+    was at work in it."""
+    ended = occupant.ended_mono_ns
+    same_clock = identity.boot_id == occupant.identity.boot_id
+    is_other = identity.pid != occupant.identity.pid
+    return ended is not None and same_clock and is_other and identity.started_mono_ns < ended
+
+
+def _too_late(occupant: SourceState, joined: SourceJoined) -> SourceGone:
+    identity = joined.identity
+    text = (
+        f"pid {identity.pid} on {identity.host} claimed the place of {occupant.name} while that "
+        "was at work; what it has said is counted as late"
+    )
+    started = identity.started_unix_ns, identity.started_mono_ns
+    return SourceGone(joined.source, "superseded", *started, text)
 
 
 def _is_of_the_next_attempt(zero: SourceState, identity: Identity) -> bool:
@@ -134,16 +157,23 @@ def _is_of_the_next_attempt(zero: SourceState, identity: Identity) -> bool:
     return same_clock and identity.started_mono_ns > zero.watermark_mono_ns > 0
 
 
-def _gap(source: SourceState, hello: Hello) -> tuple[Entry, ...]:
-    if hello.first <= source.cursor + 1:
-        return ()
-    last = hello.first - 1
-    return (GapFound(source.index, source.cursor + 1, last, "no longer in the spool"),)
+def _known_again(source: SourceState, hello: Hello) -> Admission:
+    lost = hello.first - 1 - source.cursor
+    if lost <= 0:
+        return Admission()
+    if lost > MAX_GAP_FRAMES:
+        text = f"its spool begins at {hello.first}, its last frame here is {source.cursor}"
+        return Admission(refusal=Reject("bad_message", text, final=True))
+    text = "no longer in the spool"
+    return Admission((GapFound(source.index, source.cursor + 1, hello.first - 1, text),))
 
 
-def accept(source: SourceState, data: bytes, watermark_mono_ns: int) -> Acceptance:
+def accept(
+    source: SourceState, data: bytes, watermark_mono_ns: int, *, most: int | None = None
+) -> Acceptance:
     """Apply the accept rule to a batch's records. Damaged bytes end it: what follows is
-    beyond the cursor, so the source rewinds and passes over what it cannot read."""
+    beyond the cursor, so the source rewinds and passes over what it cannot read. So does
+    what follows after ``most`` records."""
     if not data:
         return Acceptance(None, [], 0, rewind=False)
     found = scan(data, kinds=SOURCE_KINDS)
@@ -151,8 +181,12 @@ def accept(source: SourceState, data: bytes, watermark_mono_ns: int) -> Acceptan
     taken: list[Record] = []
     duplicates = 0
     rewind = bool(found.tail_reason)
+    is_damaged = bool(found.tail_reason or found.damaged)
     for record in found.records:
         sequence = record.sequence
+        if most is not None and len(taken) >= most:
+            rewind = True
+            break
         if sequence == cursor + 1:
             cursor = sequence
         elif sequence == 0:
@@ -168,13 +202,13 @@ def accept(source: SourceState, data: bytes, watermark_mono_ns: int) -> Acceptan
             break
         taken.append(record)
     if not taken:
-        return Acceptance(None, [], duplicates, rewind)
+        return Acceptance(None, [], duplicates, rewind, is_damaged)
     records = b"".join(data[record.start : record.end] for record in taken)
     if rewind:
         # A watermark speaks of all that was sent, and a part of that was not taken.
         watermark_mono_ns = 0
     entry = AcceptedBatch(source.index, watermark_mono_ns, records)
-    return Acceptance(entry, taken, duplicates, rewind)
+    return Acceptance(entry, taken, duplicates, rewind, is_damaged)
 
 
 def _covers(record: Record, sequence: int) -> bool:
@@ -183,4 +217,6 @@ def _covers(record: Record, sequence: int) -> bool:
         gap = decode_payload(RecordKind.GAP, record.payload)
     except FrameDecodeError:
         return False
-    return gap.first <= sequence <= gap.last == record.sequence <= MAX_SEQUENCE
+    if not gap.first <= sequence <= gap.last == record.sequence <= MAX_SEQUENCE:
+        return False
+    return gap.last - sequence < MAX_GAP_FRAMES
