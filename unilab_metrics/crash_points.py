@@ -8,8 +8,9 @@ So ``aggregator.committed@3x2`` kills the aggregator after its third commit, and
 too, but not the third one. Without the variable nothing is read and ``armed`` stays false.
 
 Actions: ``kill`` (SIGKILL to itself), ``stop`` (SIGSTOP to itself; goes on after SIGCONT),
-``eio`` and ``enospc`` (the ``OSError`` that a disk gives). At the points marked "write" a kill
-and a stop come when one half of the data is written; an error comes before any of it.
+``hang`` (the thread that comes by goes no further, the others go on), ``eio`` and ``enospc``
+(the ``OSError`` that a disk gives). At the points marked "write" a kill, a stop and a hang come
+when one half of the data is written; an error comes before any of it.
 
 =============================== ===========================================================
 publisher.append (write)         a record of the spool
@@ -43,6 +44,7 @@ import errno
 import os
 import re
 import signal
+import threading
 import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -53,7 +55,7 @@ POINTS_VARIABLE = "UNILAB_METRICS_CRASH_POINTS"
 TOKENS_VARIABLE = "UNILAB_METRICS_CRASH_TOKENS"
 
 _WORD = re.compile(
-    r"(?P<name>[a-z_.]+)(@(?P<first>\d+))?(x(?P<times>\d+))?(:(?P<action>kill|stop|eio|enospc))?"
+    r"(?P<name>[a-z_.]+)(@(?P<first>\d+))?(x(?P<times>\d+))?(:(?P<action>kill|stop|hang|eio|enospc))?"
 )
 _ERRORS = {"eio": errno.EIO, "enospc": errno.ENOSPC}
 # Which files of records are written at which point, by the start of their names.
@@ -153,6 +155,8 @@ def _act(point: CrashPoint) -> None:
     if point.action in _ERRORS:
         number = _ERRORS[point.action]
         raise OSError(number, f"{os.strerror(number)} (crash point {point.name})")
+    if point.action == "hang":
+        threading.Event().wait()
     if point.action == "stop":
         os.kill(os.getpid(), signal.SIGSTOP)
         return

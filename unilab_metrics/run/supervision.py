@@ -19,7 +19,7 @@ _FIRST_DELAY_S = 1.0
 _LONGEST_DELAY_S = 30.0
 """Longer than ``close()`` waits, which is why that is in a hurry."""
 _HEALTHY_AFTER_S = 10.0
-_MOST_FAILURES = 20
+_MOST_FAILURES = 30
 AGGREGATOR_HUNG_AFTER_S = 15
 """A source's pings are answered several times a second."""
 WRITER_HUNG_AFTER_S = 60
@@ -31,7 +31,7 @@ class Backoff:
     """How long to wait before the next start. Pure; time comes from the caller.
 
     ``failures``: ends in a row of helpers that were well for less than 10 s. Delays double from
-    1 s to 30 s, and after 20 failures in a row (about 8 minutes) there is no next start. In a
+    1 s to 30 s, and after 30 failures in a row (about 13 minutes) there is no next start. In a
     ``hurry`` they stay at 1 s, for as long as somebody asks.
     """
 
