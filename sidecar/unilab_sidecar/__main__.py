@@ -25,24 +25,30 @@ examples:
   python -m unilab_sidecar logs/sac/reach/2026-03-09_18-30-00_numpy
   python -m unilab_sidecar RUN_DIR --plain | tee progress.txt
   python -m unilab_sidecar RUN_DIR --once
+  python -m unilab_sidecar tcp://10.0.0.5:7400 --key watch.key
 
 exit codes: 0 closed or run ended, 1 unexpected, 2 usage, 3 run not found,
-4 no live run, 6 damaged or unknown version
+4 no live run or no answer, 5 key refused, 6 damaged or unknown version
 """
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Shows the run; returns the exit code."""
     options = _parser().parse_args(arguments)
-    run_dir = Path(options.run_dir)
+    address = options.run if options.run.startswith("tcp:") else ""
+    run_dir = Path(options.run)
     launched = bool(options.launched)
-    if not launched and not run_dir.is_dir():
+    if bool(address) != (options.key is not None):
+        return _give_up("tcp://HOST:PORT and --key FILE go together", ExitCode.USAGE)
+    if not address and not launched and not run_dir.is_dir():
         error = RunNotFoundError(run_dir, "no such directory")
         return _give_up(str(error), ExitCode.RUN_NOT_FOUND)
 
     def attach() -> UpdateSource:
         from unilab_metrics.subscribe.subscriber import Subscriber
 
+        if address:
+            return Subscriber.attach_remote(address, Path(options.key))
         return Subscriber.attach(run_dir)
 
     launcher = os.getppid()
@@ -50,7 +56,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         attach,
         wait_for_bus=launched,
         is_wanted=lambda: not launched or os.getppid() == launcher,
-        read_dropped=lambda attempt: dropped_of_summary(run_dir, attempt),
+        read_dropped=lambda attempt: None if address else dropped_of_summary(run_dir, attempt),
     )
     if options.plain or options.once or not can_show_screen(os.environ, launched=launched):
         failure = _run_plain(feed, once=bool(options.once))
@@ -131,7 +137,10 @@ def _parser() -> argparse.ArgumentParser:
         epilog=_EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("run_dir", metavar="RUN_DIR", help="directory of the run")
+    parser.add_argument(
+        "run", metavar="RUN", help="directory of the run, or tcp://HOST:PORT with --key"
+    )
+    parser.add_argument("--key", metavar="FILE", help="the run's key for watching")
     parser.add_argument("--plain", action="store_true", help="lines of text, no escape codes")
     parser.add_argument("--once", action="store_true", help="print one line and end")
     parser.add_argument(

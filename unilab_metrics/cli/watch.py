@@ -23,12 +23,20 @@ Examples
   unilab-metrics attach
   unilab-metrics attach logs/sac/cart_reach/2026-03-09_18-30-00_numpy
   unilab-metrics attach --plain
+  unilab-metrics attach tcp://10.0.0.5:7400 --key watch.key
+
+\b
+The address of a run with TCP is tcp_announce in its bus/bus.json; its key is bus/keys/watch.key,
+copied to this machine with mode 0600.
 
 \b
 Exit codes
   those of the sidecar, and
+  2  an address without --key, or --key without an address
   3  no run in RUN_DIR
-  4  no live run on this machine
+  4  no live run on this machine, or nobody answers at the address
+  5  the key is missing, not private, not for watching, or not taken by the run
+  6  the key file is damaged
 """
 _LS_EPILOG = """\b
 Examples
@@ -41,20 +49,39 @@ Exit codes
 """
 
 
+_ADDRESS_WITHOUT_KEY = (
+    "an address needs --key FILE, a copy of the run's bus/keys/watch.key with mode 0600"
+)
+_KEY_WITHOUT_ADDRESS = "--key goes with an address, tcp://HOST:PORT"
+
+
 @click.command(epilog=_ATTACH_EPILOG)
-@click.argument("run_dir", type=_RUN_DIR, required=False)
+@click.argument("run", metavar="[RUN_DIR | tcp://HOST:PORT]", required=False)
+@click.option(
+    "--key",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="The run's key for watching; needed for an address.",
+)
 @click.option("--plain", is_flag=True, help="One line every few seconds instead of a screen.")
-def attach(run_dir: Path | None, *, plain: bool) -> None:
-    """Open a sidecar on RUN_DIR, or on the newest live run of this machine, also one that is
-    just starting.
+def attach(run: str | None, *, key: Path | None, plain: bool) -> None:
+    """Open a sidecar on a run: the one in RUN_DIR, the one that listens at an address, or the
+    newest live one of this machine, also if it is just starting.
 
     It only reads: closing it, with q or Ctrl+C, never touches the training.
     """
     from unilab_metrics.run.processes import python_environment
     from unilab_metrics.run.view import sidecar_command
 
-    found = _newest_live_run() if run_dir is None else existing_run(run_dir)
-    command = sidecar_command(found.absolute(), *(["--plain"] if plain else []))
+    options = ["--plain"] if plain else []
+    is_address = run is not None and run.startswith("tcp:")
+    if is_address != (key is not None):
+        raise click.UsageError(_ADDRESS_WITHOUT_KEY if is_address else _KEY_WITHOUT_ADDRESS)
+    if run is not None and key is not None:
+        _check_remote(run, key)
+        command = sidecar_command(run, "--key", os.fspath(key.absolute()), *options)
+    else:
+        found = _newest_live_run() if run is None else existing_run(Path(run))
+        command = sidecar_command(found.absolute(), *options)
     # Replaced, not imported: the command line stays free of the terminal library, and the
     # sidecar is the very process that the shell and the terminal know.
     os.execve(command[0], command, python_environment(os.environ))  # noqa: S606
@@ -94,6 +121,13 @@ def ls(log_root: Path, count: int) -> None:
         click.echo(_line(_status(path), _started(path), "", path))
     if not shown and not recent:
         click.echo(f"no live run, none below {_short(log_root)}/")
+
+
+def _check_remote(address: str, key: Path) -> None:
+    """Raises before the screen is taken if the run does not let us in."""
+    from unilab_metrics.subscribe.subscriber import Subscriber
+
+    Subscriber.attach_remote(address, key).close()
 
 
 def _line(state: str, started: str, age: str, run_dir: Path) -> str:

@@ -15,9 +15,9 @@ from unilab_metrics.run.processes import helper_python, python_environment
 _TERMINATE_S = 2.0
 
 
-def sidecar_command(run_dir: Path, *options: str) -> list[str]:
-    """Command line of a sidecar on this run."""
-    return [helper_python(os.environ), "-m", "unilab_sidecar", os.fspath(run_dir), *options]
+def sidecar_command(run: Path | str, *options: str) -> list[str]:
+    """Command line of a sidecar on this run: its directory or its address."""
+    return [helper_python(os.environ), "-m", "unilab_sidecar", os.fspath(run), *options]
 
 
 class View:

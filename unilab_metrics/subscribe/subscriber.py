@@ -108,7 +108,7 @@ class Subscriber:
         """Follow the live run that listens at ``tcp://HOST:PORT``, without its directory.
 
         ``key_file``: a copy of the run's ``bus/keys/watch.key``, or a pair of one's own whose
-        public half is on the run's allow-list. Waits up to 4 s for the connection; then raises
+        public half is on the run's allow-list. Waits up to 3 s for the connection; then raises
         ``KeyFileError`` or ``KeyRefusedError`` for a key that is not taken, ``NoLiveRunError``
         if no run answers, and :class:`EndpointError` for what is no such address.
         """

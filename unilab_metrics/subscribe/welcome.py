@@ -9,7 +9,7 @@ from typing import Protocol
 from unilab_metrics.errors import KeyRefusedError, NoLiveRunError
 from unilab_metrics.transport.diagnosis import Finding
 
-WELCOME_S = 4.0
+WELCOME_S = 3.0
 _POLL_MS = 20.0
 _REFUSED = (
     "the key is not on the run's allow-list (bus/keys/allowed), or was taken off it, or this is "

@@ -16,6 +16,8 @@ import zmq
 from unilab_metrics.errors import UnilabMetricsError
 from unilab_metrics.storage.lease import owner_pid
 from unilab_metrics.transport import rendezvous, sockets
+from unilab_metrics.transport.allow_list import WATCH
+from unilab_metrics.transport.routes import choose_route
 from unilab_schema.codec import FrameDecodeError, decode_head, encode_message
 from unilab_schema.control import BackendProgress, BackendStatus, Head
 
@@ -80,9 +82,10 @@ class AggregatorLink:
             connection = rendezvous.read(self._bus)
             if connection.pid != self._served_pid and self._served_pid:
                 return
+            route = choose_route(connection, self._bus, WATCH)
             self._context = self._context or sockets.context()
-            self._fetch = sockets.request(self._context, connection.fetch)
-            self._announce = sockets.listen(self._context, connection.announce)
+            self._fetch = sockets.request(self._context, route.fetch, route.curve)
+            self._announce = sockets.listen(self._context, route.announce, route.curve)
         except UnilabMetricsError:
             # Not there yet, or on its way out: the lease decides about life.
             return
