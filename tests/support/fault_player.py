@@ -5,34 +5,31 @@ from __future__ import annotations
 import os
 import signal
 import time
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 from fault_oracle import Outcome, compare, read_ledgers
-from fault_schedule import STEADY_S, Fault, Plan
+from fault_schedule import PHASES, SPANS_S, Ending, Fault, Phase, Plan
 from fault_training import FaultTraining
 
 _NEXT_ATTEMPT_S = 1.0
+_PATIENCE_S = 60.0
 
 
 def play(plan: Plan, training: FaultTraining) -> Outcome:
     """One run from its start to the comparison. Raises ``AssertionError`` if it hangs."""
-    began_s = time.monotonic()
     training.start_attempt()
-    player = _Player(training, began_s)
-    for fault in plan.faults:
-        if fault.phase != "close":
-            player.wait_until(fault.at_s)
-            player.inject(fault)
-    player.wait_until(STEADY_S)
-    player.began_s = time.monotonic()
-    close = [fault for fault in plan.faults if fault.phase == "close"]
-    if plan.ending == "close":
-        training.begin_end()
-    training.is_finishing = plan.ending != "attempt"
-    for fault in close:
-        player.wait_until(fault.at_s)
-        player.inject(fault)
+    player = _Player(training)
+    for phase in PHASES:
+        player.begin(phase, plan.ending)
+        for fault in plan.faults:
+            if fault.phase == phase:
+                player.wait_until(fault.at_s)
+                player.inject(fault)
+        if phase == "steady":
+            player.wait_until(SPANS_S[phase])
     player.resume_all()
     finish(training, with_attempt=plan.ending == "attempt")
     return compare(training)
@@ -61,13 +58,33 @@ def is_complete(ledgers: Path) -> bool:
 
 
 class _Player:
-    def __init__(self, training: FaultTraining, began_s: float) -> None:
+    def __init__(self, training: FaultTraining) -> None:
         self._training = training
-        self.began_s = began_s
+        self._began_s = 0.0
         self._paused: list[tuple[float, int]] = []
 
+    def begin(self, phase: Phase, ending: Ending) -> None:
+        """Wait until the training is so far: a busy machine starts slowly."""
+        training = self._training
+        if phase == "handshake":
+            self._wait_for(training.has_begun)
+        elif phase == "steady":
+            self._wait_for(lambda: training.pid("writer"))
+        elif phase == "close":
+            if ending == "close":
+                training.begin_end()
+            training.is_finishing = ending != "attempt"
+        self._began_s = time.monotonic()
+
+    def _wait_for(self, condition: Callable[[], Any]) -> None:
+        deadline_s = time.monotonic() + _PATIENCE_S
+        while not condition():
+            assert time.monotonic() < deadline_s, "the training does not come so far"
+            self._training.turn()
+            self._resume_due()
+
     def wait_until(self, at_s: float) -> None:
-        while time.monotonic() - self.began_s < at_s:
+        while time.monotonic() - self._began_s < at_s:
             self._training.turn()
             self._resume_due()
 

@@ -14,19 +14,15 @@ PHASES: tuple[Phase, ...] = ("startup", "handshake", "steady", "close")
 TRAINING = ("learner-0", "learner-1", "collector-0", "collector-1")
 HELPERS = ("aggregator", "writer", "sidecar")
 EVERYBODY = TRAINING + HELPERS
-STEADY_S = 2.5
-_SPANS_S: dict[Phase, tuple[float, float]] = {
-    "startup": (0.0, 0.35),
-    "handshake": (0.35, 0.9),
-    "steady": (0.9, STEADY_S),
-    "close": (0.0, 0.6),
-}
+SPANS_S: dict[Phase, float] = {"startup": 0.5, "handshake": 0.6, "steady": 1.5, "close": 0.6}
+"""How long after the beginning of a phase its faults come: of the start, of rank 0's first
+words, of a writer's work, of the end."""
 
 
 @dataclass(frozen=True)
 class Fault:
-    """``at_s``: since the start of the training, in phase ``close`` since its end began.
-    ``pause_s``: how long who is paused stays stopped."""
+    """``at_s``: since the beginning of its phase. ``pause_s``: how long who is paused stays
+    stopped."""
 
     phase: Phase
     at_s: float
@@ -46,14 +42,14 @@ class Plan:
 
 
 def plan(seed: int) -> Plan:
-    """Two to five faults in the order of their times."""
+    """Two to five faults in the order of their phases and times."""
     random = Random(seed)
     faults = [_fault(random) for _ in range(random.randint(2, 5))]
-    faults.sort(key=lambda fault: (fault.phase == "close", fault.at_s))
+    faults.sort(key=lambda fault: (PHASES.index(fault.phase), fault.at_s))
     ending: Ending = "close"
     if random.random() < 0.4:
         ending = "attempt" if random.random() < 0.5 else "offline"
-        at_s = round(random.uniform(*_SPANS_S["close"]), 3)
+        at_s = round(random.uniform(0.0, SPANS_S["close"]), 3)
         helpers = tuple(name for name in HELPERS if random.random() < 0.5)
         faults = [fault for fault in faults if fault.phase != "close"]
         faults.append(Fault("close", at_s, "kill", TRAINING + helpers))
@@ -62,7 +58,7 @@ def plan(seed: int) -> Plan:
 
 def _fault(random: Random) -> Fault:
     phase = random.choice(PHASES)
-    at_s = round(random.uniform(*_SPANS_S[phase]), 3)
+    at_s = round(random.uniform(0.0, SPANS_S[phase]), 3)
     many = random.random()
     if many < 0.7:
         victims = (random.choice(EVERYBODY),)

@@ -123,11 +123,15 @@ class FaultTraining:
         with (self.folder / "sidecar.log").open("ab") as output:
             self.processes["sidecar"] = self._popen(command, {}, output)
 
-    def command(self, *arguments: str, timeout_s: float = 90.0) -> int:
-        """``unilab-metrics ARGUMENTS RUN``, to its end; the exit code."""
+    def start_command(self, *arguments: str) -> subprocess.Popen[bytes]:
+        """``unilab-metrics ARGUMENTS RUN``."""
         points = self._armed("command", self._points.get("command", ""))
         command = ["-m", "unilab_metrics", *arguments, os.fspath(self.run_dir)]
-        with self._popen(command, points) as process:
+        return self._popen(command, points)
+
+    def command(self, *arguments: str, timeout_s: float = 90.0) -> int:
+        """The same, to its end; the exit code."""
+        with self.start_command(*arguments) as process:
             try:
                 return process.wait(timeout_s)
             except subprocess.TimeoutExpired:
@@ -207,14 +211,19 @@ class FaultTraining:
         while time.monotonic() < end_s:
             self.turn()
 
+    def has_begun(self) -> bool:
+        """Whether rank 0 is about to publish."""
+        return any(self.ledgers.glob("learner-0-*.ledger"))
+
     # --- faults --------------------------------------------------------------------------
 
     def pid(self, place: str) -> int | None:
         """Of a training process, ``aggregator``, ``writer`` or ``sidecar``; ``None`` if dead."""
-        if place == "aggregator":
-            return owner_pid(aggregator_lease(self.run_dir)) or None
-        if place == "writer":
-            return owner_pid(bus_directory(self.run_dir) / "writer-tensorboard.lease") or None
+        if place in ("aggregator", "writer"):
+            name = "aggregator.lease" if place == "aggregator" else "writer-tensorboard.lease"
+            pid = owner_pid(bus_directory(self.run_dir) / name)
+            # A test that holds the lease itself is no victim.
+            return None if pid in (None, 0, os.getpid()) else pid
         process = self.processes.get(place)
         return None if process is None or process.poll() is not None else process.pid
 

@@ -1,0 +1,109 @@
+"""Processes that stand still for a while, and one that does not know that it was replaced."""
+
+from __future__ import annotations
+
+import os
+import signal
+import statistics
+import time
+from pathlib import Path
+
+import pytest
+from fault_oracle import compare, read_ledgers
+from fault_player import finish
+from fault_runs import complaints
+from fault_training import FaultTraining
+
+from unilab_metrics.errors import ExitCode
+from unilab_metrics.transport.rendezvous import aggregator_lease
+
+SLACK_NS = 1_000_000
+"""On a busy machine the median of a call of 30 µs may well be twice that."""
+
+
+def stopped(training: FaultTraining, place: str, seconds: float) -> tuple[int, int]:
+    """Let a process stand still; from when to when on the monotonic clock."""
+    began_ns = time.monotonic_ns()
+    (pid,) = training.send(signal.SIGSTOP, place)
+    training.go_on(seconds)
+    ended_ns = time.monotonic_ns()
+    os.kill(pid, signal.SIGCONT)
+    return began_ns, ended_ns
+
+
+def costs_ns(training: FaultTraining, place: str, between: tuple[int, int]) -> list[int]:
+    """What each ``log()`` of a process took in a stretch of time."""
+    return [
+        after - before
+        for ledger in read_ledgers(training.ledgers)
+        if ledger.place == place
+        for before, after in ledger.spans_ns.values()
+        if between[0] < before < between[1]
+    ]
+
+
+def check_stopped_aggregator(folder: Path, seconds: float) -> None:
+    with FaultTraining(folder) as training:
+        training.start_attempt()
+        training.until(lambda: training.pid("writer"))
+        quiet_ns = time.monotonic_ns()
+        training.go_on(1.0)
+        before = costs_ns(training, "learner-0", (quiet_ns, time.monotonic_ns()))
+        began_ns = time.monotonic_ns()
+        (pid,) = training.send(signal.SIGSTOP, "aggregator")
+        try:
+            assert training.command("aggregate") == ExitCode.REFUSED
+            training.go_on(seconds - (time.monotonic_ns() - began_ns) / 1e9)
+        finally:
+            os.kill(pid, signal.SIGCONT)
+        meanwhile = costs_ns(training, "learner-0", (began_ns, time.monotonic_ns()))
+        assert len(meanwhile) > 20 * seconds
+        assert statistics.median(meanwhile) < 2 * statistics.median(before) + SLACK_NS
+        training.go_on(0.5)
+        finish(training)
+        assert complaints(training, compare(training)) == []
+
+
+def test_a_stopped_aggregator_costs_the_training_nothing(tmp_path: Path) -> None:
+    check_stopped_aggregator(tmp_path / "t", 2.0)
+
+
+@pytest.mark.slow
+def test_an_aggregator_stopped_for_ten_seconds_costs_the_training_nothing(tmp_path: Path) -> None:
+    check_stopped_aggregator(tmp_path / "t", 10.0)
+
+
+def test_a_stopped_writer_and_a_stopped_sidecar_go_on(tmp_path: Path) -> None:
+    with FaultTraining(tmp_path / "t", sidecar=True) as training:
+        training.start_attempt()
+        training.until(lambda: training.pid("writer"))
+        training.go_on(0.3)
+        (writer,) = training.send(signal.SIGSTOP, "writer")
+        stopped(training, "sidecar", 1.5)
+        os.kill(writer, signal.SIGCONT)
+        training.go_on(0.3)
+        finish(training)
+        assert complaints(training, compare(training)) == []
+
+
+@pytest.mark.parametrize("point", ["aggregator.wal@20", "aggregator.history@20"])
+def test_what_a_replaced_aggregator_appends_counts_nowhere(tmp_path: Path, point: str) -> None:
+    """It stands still in the middle of a commit, somebody takes its lease away and starts
+    another one, and then it goes on."""
+    with FaultTraining(tmp_path / "t", points={"helpers": f"{point}:stop"}) as training:
+        training.start_attempt()
+        training.until(lambda: not training.lacking())
+        zombie = training.pid("aggregator")
+        assert zombie is not None
+        lease = aggregator_lease(training.run_dir)
+        lease.rename(lease.with_name("broken.lease"))
+        with training.start_command("aggregate") as successor:
+            training.until(lambda: training.pid("aggregator") == successor.pid)
+            training.go_on(0.5)
+            os.kill(zombie, signal.SIGCONT)
+            training.go_on(1.5)
+            assert successor.poll() is None
+            assert training.pid("aggregator") == successor.pid
+            finish(training)
+            assert successor.wait(30) == ExitCode.OK
+        assert complaints(training, compare(training)) == []
