@@ -125,8 +125,11 @@ def ls(log_root: Path, count: int) -> None:
 
 def _check_remote(address: str, key: Path) -> None:
     """Raises before the screen is taken if the run does not let us in."""
+    from unilab_metrics.storage.mounts import keeps_modes
     from unilab_metrics.subscribe.subscriber import Subscriber
 
+    if key.exists() and not keeps_modes(key.absolute().parent):
+        click.echo(f"warning: {key} cannot be made private on its file system", err=True)
     Subscriber.attach_remote(address, key).close()
 
 

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Protocol
 
 from unilab_metrics.errors import SpoolError, StorageError, UnsafePathError
-from unilab_metrics.storage.mounts import is_local_filesystem
+from unilab_metrics.storage.mounts import is_local_filesystem, keeps_modes
 
 SPOOL_VARIABLE = "UNILAB_METRICS_SPOOL"
 RUNTIME_VARIABLE = "UNILAB_METRICS_RUNTIME"
@@ -78,14 +78,17 @@ def _darwin_boot_session() -> str:
 def check_private(path: Path, status: os.stat_result, *, directory: bool) -> None:
     """Raises :class:`UnsafePathError` unless it is ours alone and of that kind.
 
-    ``status`` comes from ``lstat`` or ``fstat``, so that a symlink shows as one.
+    ``status`` comes from ``lstat`` or ``fstat``, so that a symlink shows as one. Where the file
+    system has one mode for all files, whoever mounted it has decided who may read them.
     """
     kind_matches = stat.S_ISDIR if directory else stat.S_ISREG
+    if stat.S_ISLNK(status.st_mode):
+        raise UnsafePathError(path, "is a symlink")
     if not kind_matches(status.st_mode):
         raise UnsafePathError(path, "is no directory" if directory else "is no regular file")
     if status.st_uid != os.geteuid():
         raise UnsafePathError(path, f"belongs to uid {status.st_uid}, not to {os.geteuid()}")
-    if status.st_mode & 0o077:
+    if status.st_mode & 0o077 and keeps_modes(path if directory else path.parent):
         raise UnsafePathError(path, f"mode {status.st_mode & 0o777:04o} lets others in")
 
 
@@ -101,7 +104,8 @@ def private_directory(path: Path) -> Path:
     except FileExistsError:
         pass
     else:
-        path.chmod(0o700)
+        with contextlib.suppress(PermissionError):
+            path.chmod(0o700)
     check_private(path, path.lstat(), directory=True)
     return path
 
@@ -138,7 +142,8 @@ def write_atomic(path: Path, data: bytes, mode: int = 0o600, *, sync: bool = Fal
     fd = os.open(temporary, flags, 0o600)
     try:
         try:
-            os.fchmod(fd, mode)
+            with contextlib.suppress(PermissionError):
+                os.fchmod(fd, mode)
             remaining = memoryview(data)
             while remaining:
                 remaining = remaining[os.write(fd, remaining) :]

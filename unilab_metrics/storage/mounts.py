@@ -1,8 +1,10 @@
-"""What kind of file system a path lies on: spools and locks need a local one."""
+"""What a file system can do: spools and locks need a local one, keys one that keeps modes."""
 
 from __future__ import annotations
 
+import contextlib
 import os
+import secrets
 from pathlib import Path
 
 _LOCAL_FILESYSTEMS = frozenset({
@@ -24,6 +26,27 @@ def is_local_filesystem(path: Path) -> bool:
     except OSError:
         return resolved.parts[1:2] not in (("Volumes",), ("net",), ("Network",))
     return mounted_kind(mounts, resolved) in _LOCAL_FILESYSTEMS
+
+
+def keeps_modes(directory: Path) -> bool:
+    """Whether a file there can be private at all: some file systems show one mode for all.
+
+    Tried with a file that is removed again; where none can be made, the answer is yes.
+    """
+    probe = directory / f".mode.{secrets.token_hex(8)}"
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+    try:
+        fd = os.open(probe, flags, 0o600)
+    except OSError:
+        return True
+    try:
+        with contextlib.suppress(OSError):
+            os.fchmod(fd, 0o600)
+        return not os.fstat(fd).st_mode & 0o077
+    finally:
+        os.close(fd)
+        with contextlib.suppress(OSError):
+            probe.unlink()
 
 
 def mounted_kind(mounts: str, path: Path) -> str:

@@ -11,6 +11,7 @@ from typing import NamedTuple
 import zmq
 
 from unilab_metrics.errors import EndpointError, EndpointInUseError, KeyFileError
+from unilab_metrics.storage.mounts import keeps_modes
 from unilab_metrics.transport import keys, sockets
 from unilab_metrics.transport.addresses import (
     AUTOMATIC,
@@ -72,6 +73,11 @@ class TcpDoor:
         self._bus_dir = bus_dir
         self._say = say
         self._curve = keys.prepare_keys(bus_dir)
+        if not keeps_modes(keys.key_directory(bus_dir)):
+            say(
+                f"warning: {keys.key_directory(bus_dir)} cannot be made private: its file system "
+                "ignores file modes, so whoever may read it has the keys of this run"
+            )
         self._places: list[tuple[zmq.Socket[bytes], TcpAddress]] = []
         self._waiting: list[tuple[zmq.Socket[bytes], TcpAddress]] = []
         self._seen: object = None
