@@ -20,6 +20,7 @@ import zmq
 from unilab_metrics.aggregate.announcer import Announcer
 from unilab_metrics.aggregate.attendance import missing_learners
 from unilab_metrics.aggregate.blocks import BlockStore
+from unilab_metrics.aggregate.bus_meter import BusMeter
 from unilab_metrics.aggregate.core import Core
 from unilab_metrics.aggregate.endurance import Endurance, raise_descriptor_limit
 from unilab_metrics.aggregate.entries import RunEnd
@@ -33,10 +34,10 @@ from unilab_metrics.aggregate.outcome import end_status, outcome_of
 from unilab_metrics.aggregate.process_log import say
 from unilab_metrics.aggregate.sources import SourceState
 from unilab_metrics.aggregate.writers import Writers
-from unilab_metrics.errors import ExitCode, StorageFullError
+from unilab_metrics.errors import ExitCode, LeaseHeldError, StorageFullError
 from unilab_metrics.outcome import RunOutcome
 from unilab_metrics.storage.filesystem import boot_id, private_directory, runtime_directory
-from unilab_metrics.storage.lease import Lease
+from unilab_metrics.storage.lease import Lease, owner_pid
 from unilab_metrics.transport import registry, rendezvous, sockets
 from unilab_metrics.transport.endpoints import Endpoints
 from unilab_metrics.transport.rendezvous import AGGREGATOR_LEASE, ConnectionFile, bus_directory
@@ -71,7 +72,7 @@ def run_aggregator(
             blocks = BlockStore(bus_dir, journal)
             try:
                 core = Core(journal, blocks, options.straggler_deadline_s)
-                return _Aggregator(run_dir, bus_dir, core, options, write_summary).run()
+                return _Aggregator(run_dir, held, core, options, write_summary).run()
             finally:
                 blocks.close()
         finally:
@@ -85,13 +86,14 @@ class _Aggregator:
     def __init__(
         self,
         run_dir: Path,
-        bus_dir: Path,
+        lease: Lease,
         core: Core,
         options: Options,
         write_summary: Callable[[RunOutcome], None],
     ) -> None:
         self._run_dir = run_dir
-        self._bus_dir = bus_dir
+        self._lease = lease
+        self._bus_dir = lease.path.parent
         self._options = options
         self._write_summary = write_summary
         self._core = core
@@ -125,8 +127,9 @@ class _Aggregator:
                 self._open()
                 return self._loop()
             finally:
-                rendezvous.remove(self._bus_dir)
-                registry.unregister(self._run_dir)
+                if self._lease.is_in_place:
+                    rendezvous.remove(self._bus_dir)
+                    registry.unregister(self._run_dir)
                 self._endpoints.close()
         finally:
             sockets.terminate(context)
@@ -156,12 +159,15 @@ class _Aggregator:
             self._spools.roots, lambda incarnation: bool(self._core.state.source_of(incarnation))
         )
         self._writers = Writers(self._core, self._options.backends)
+        meter = BusMeter(self._ingest.peers, self._core.commits, self._bad_messages)
+        self._core.bus_news = meter.news
         self._announcer = Announcer(
             self._core,
             self._ingest.peers,
             endpoints=endpoints,
             run_dir=self._run_dir,
             writers=self._writers,
+            meter=meter,
         )
         endpoints.register(self._poller)
         file = ConnectionFile(
@@ -189,6 +195,9 @@ class _Aggregator:
 
     def _vacate(self, source: SourceState) -> None:
         self._liveness.vacate(source)
+
+    def _bad_messages(self) -> int:
+        return self._ingest.bad_messages + self._announcer.bad_messages
 
     def _loop(self) -> int:
         # What processes that are gone left behind is seen before the run can be over.
@@ -233,10 +242,17 @@ class _Aggregator:
         self._turned_mono_ns = now
 
     def _finish_turn(self) -> None:
+        self._check_lease()
         self._core.commit()
         self._core.sync()
+        self._check_lease()
         self._ingest.answer()
         self._announcer.announce()
+
+    def _check_lease(self) -> None:
+        """Of a run that has another aggregator now, nothing is removed, answered or announced."""
+        if not self._lease.is_in_place:
+            raise LeaseHeldError(self._lease.path, owner_pid(self._lease.path))
 
     # --- the end -------------------------------------------------------------------------
 
