@@ -16,11 +16,12 @@ import pytest
 from unilab_metrics.publish import losses
 from unilab_metrics.publish.losses import Losses
 from unilab_metrics.publish.spool import Spool
+from unilab_metrics.publish.spool_files import limits
 from unilab_metrics.storage import lease
 from unilab_metrics.storage.records import scan
 from unilab_metrics.storage.spool_reader import SpoolReader, pass_over_damage
 from unilab_schema.codec import RecordKind, decode_payload, encode_payload
-from unilab_schema.frames import EventFrame, Layout
+from unilab_schema.frames import End, EventFrame, Layout
 from unilab_schema.identity import Identity, SourceKey
 
 
@@ -55,6 +56,14 @@ def make(tmp_path: Path) -> Iterator[MakeSpool]:
 
 def counts(spool: Spool) -> dict[str, int]:
     return spool.losses.counts
+
+
+def sequences(spool: Spool) -> list[int]:
+    found: list[int] = []
+    while not found or found[-1] < spool.last:
+        batch = spool.files.take(found[-1] if found else 0, spool.last, 10**6)
+        found += [record.sequence for record in scan(batch.records).records]
+    return found
 
 
 def texts(spool: Spool, after: int = 0) -> list[str]:
@@ -199,7 +208,67 @@ def test_a_deleted_directory_costs_nothing_that_is_already_open(
     for _ in range(20):
         assert spool.append(RecordKind.EVENT, event())
     assert counts(spool) == {}
-    assert len(scan(spool.files.take(0, 21, 10**6).records).records) == 21
+    assert sequences(spool) == list(range(1, 22))
+    # The next segment has a directory and a lease of its own again.
+    assert len(list(spool.directory.iterdir())) > 1
+    assert not lease.is_free(spool.directory / "lease")
+
+
+def test_room_of_what_is_durable_is_given_back_where_nothing_more_fits(
+    make: MakeSpool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    spool = make()
+    spool.append(RecordKind.LAYOUT, layout(0), announcement=True)
+    for _ in range(9):
+        spool.append(RecordKind.EVENT, event())
+    full = spool.files.current.size_bytes
+    write = os.write
+
+    def write_if_it_fits(fd: int, data: bytes) -> int:
+        if os.fstat(fd).st_size + len(data) > full:
+            raise OSError(errno.ENOSPC, "full")
+        return write(fd, data)
+
+    monkeypatch.setattr(os, "write", write_if_it_fits)
+    assert not spool.append(RecordKind.EVENT, event())
+    assert spool.trouble == f"{spool.directory}: full"
+    spool.use_room(9)
+    assert not spool.append(RecordKind.EVENT, event())
+    spool.use_room(10)
+    assert spool.append(RecordKind.EVENT, event("after"))
+    assert counts(spool) == {losses.SPOOL_FULL: 2}
+    assert texts(spool, after=10) == ["after"]
+    kinds = [r.kind for r in scan(next(spool.directory.glob("spool-*")).read_bytes()).records]
+    assert kinds == [RecordKind.IDENTITY, RecordKind.LAYOUT, RecordKind.EVENT]
+
+
+def test_the_end_of_a_full_spool_waits_for_room(
+    make: MakeSpool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    spool = make(segment_bytes=2000, quota_bytes=2000)
+    while spool.append(RecordKind.EVENT, event()):
+        pass
+    # A quota is no wall for the last record.
+    held = spool.last
+    write = os.write
+    monkeypatch.setattr(os, "write", lambda fd, data: write(fd, data[:11]))
+    end = encode_payload(End("completed", 1, 1))
+    assert not spool.append(RecordKind.END, lambda mono, unix: end)
+    monkeypatch.undo()
+    assert spool.end_waits is not None
+    assert not spool.append(RecordKind.EVENT, event())
+    spool.use_room(held)
+    assert spool.end_waits is None
+    assert spool.last == held + 1
+    assert counts(spool) == {losses.SPOOL_QUOTA: 1, losses.CLOSED: 1}
+
+
+def test_limits_leave_most_of_a_small_file_system_to_others() -> None:
+    mib = 1024 * 1024
+    assert limits(10_000 * mib) == (8 * mib, 256 * mib)
+    assert limits(64 * mib) == (mib, 32 * mib)
+    assert limits(2 * mib) == (64 * 1024, mib)
+    assert limits(0) == (64 * 1024, 128 * 1024)
 
 
 def test_an_interrupt_in_the_middle_of_an_append_breaks_no_sequence(make: MakeSpool) -> None:

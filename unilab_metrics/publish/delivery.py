@@ -32,6 +32,8 @@ class Delivery:
         """Why the aggregator will never take anything from us; empty while it does."""
         self.put_off = ""
         """Why the aggregator does not take anything from us yet; empty while it does."""
+        self.journal_full = ""
+        """Why the aggregator can journal nothing now; empty while it can."""
         self.answered_ns = 0
         """When the aggregator last said something, 0 for never."""
         self._epoch: Epoch | None = None
@@ -81,6 +83,7 @@ class Delivery:
         if known is not None and cursor.epoch.journal == known.journal and cursor.epoch < known:
             return
         self._heard_ns = self.answered_ns = now_ns
+        self.journal_full = cursor.journal_full
         self.greeted = True
         self.put_off = ""
         self.run_closed = self.run_closed or cursor.closed

@@ -21,6 +21,8 @@ class NoSpool(Spool):
         self.inactive = reason or "disabled"
         self.losses = counted
         self.last = 0
+        self.trouble = ""
+        self.end_waits = None
         self.inside = set()
         self._warning = text
         self._counts_calls = bool(reason)

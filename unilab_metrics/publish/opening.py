@@ -20,6 +20,7 @@ from unilab_metrics.publish.publisher import Publisher
 from unilab_metrics.publish.runless import LacksRun, has_run
 from unilab_metrics.publish.shipper import Shipper, StandIn, Supervise
 from unilab_metrics.publish.spool import Spool
+from unilab_metrics.publish.spool_files import limits
 from unilab_metrics.storage.filesystem import boot_id, private_directory
 from unilab_metrics.storage.spool_reader import LEASE_NAME
 from unilab_metrics.storage.standard_streams import fill_standard_streams
@@ -92,11 +93,23 @@ def open_publisher(
 def _new_spool(launch_directory: Path, identity: Identity, counted: Losses) -> Spool:
     private_directory(launch_directory)
     try:
-        return Spool(Path(identity.spool_path), identity, counted)
+        return _spool_within_limits(identity, counted, launch_directory)
     except FileNotFoundError:
         # The aggregator of an earlier attempt has removed the empty directory meanwhile.
         private_directory(launch_directory)
-        return Spool(Path(identity.spool_path), identity, counted)
+        return _spool_within_limits(identity, counted, launch_directory)
+
+
+def _spool_within_limits(identity: Identity, counted: Losses, launch_directory: Path) -> Spool:
+    space = os.statvfs(launch_directory)
+    segment_bytes, quota_bytes = limits(space.f_bavail * space.f_frsize)
+    return Spool(
+        Path(identity.spool_path),
+        identity,
+        counted,
+        segment_bytes=segment_bytes,
+        quota_bytes=quota_bytes,
+    )
 
 
 def disabled_publisher(key: SourceKey, run: RunInfo, *, strict: bool | None = None) -> Publisher:

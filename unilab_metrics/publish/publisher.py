@@ -251,11 +251,11 @@ class Publisher(Emitter):
         return self._delivered
 
     def _end(self, timeout_s: float, status: str) -> bool:
-        drops = self.losses.counts
         if crash_points.armed:
             crash_points.reach("publisher.ending")
         self._spool.append(
-            RecordKind.END, lambda mono, unix: encode_payload(End(status, mono, unix, drops))
+            RecordKind.END,
+            lambda mono, unix: encode_payload(End(status, mono, unix, self.losses.counts)),
         )
         if self._lacks_run():
             timeout_s = min(timeout_s, NO_RUN_TIMEOUT_S)

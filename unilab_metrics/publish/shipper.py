@@ -15,22 +15,20 @@ from typing import Protocol
 import zmq
 
 from unilab_metrics.helper_life import Heard
-from unilab_metrics.publish import losses, unsent
+from unilab_metrics.publish import unsent
 from unilab_metrics.publish.connection import SEARCH_INTERVAL_NS, Connection, FindBus
 from unilab_metrics.publish.delivery import Delivery
+from unilab_metrics.publish.drop_report import DropReport
 from unilab_metrics.publish.losses import Losses
 from unilab_metrics.publish.own_figures import OwnFigures
 from unilab_metrics.publish.spool import Spool
 from unilab_metrics.publish.wakeup import Wakeup
 from unilab_schema.codec import (
     FrameDecodeError,
-    RecordKind,
     decode_downward,
     encode_message,
-    encode_payload,
 )
 from unilab_schema.control import Batch, Cursor, Hello
-from unilab_schema.frames import Drops
 
 SHIP_INTERVAL_NS = 20_000_000
 PING_INTERVAL_NS = 100_000_000
@@ -42,8 +40,6 @@ come up."""
 _SECOND_NS = 1_000_000_000
 _CLOSING_SECOND_NS = 200_000_000
 _PAUSE_S = (0.1, 1.0)
-_OF_THE_SPOOL = frozenset({losses.SPOOL_FULL, losses.SPOOL_QUOTA, losses.SPOOL_ERROR})
-"""A spool that refuses records cannot keep how many; batches and the end record tell it."""
 
 
 class Supervise(Protocol):
@@ -104,7 +100,7 @@ class Shipper:
         self._last_batch_ns = 0
         self._last_records_ns = 0
         self._last_second_ns = 0
-        self._told_drops: dict[str, int] = {}
+        self._drops = DropReport(spool, counted)
         self._closing = False
         self._closing_since_ns = 0
         self._stop = False
@@ -159,12 +155,12 @@ class Shipper:
 
     def _is_done(self) -> bool:
         delivery = self._delivery
-        delivered = delivery.durable >= self._spool.last
+        delivered = delivery.durable >= self._spool.last and self._spool.end_waits is None
         return delivered and (delivery.run_closed or not self._wait_for_backends)
 
     def _is_hopeless(self) -> bool:
         """While closing: nothing will come of waiting any longer."""
-        if self._delivery.refused:
+        if self._delivery.refused or (self._delivery.run_closed and self._delivery.journal_full):
             return True
         since_ns = max(self._delivery.answered_ns, self._closing_since_ns)
         # Ours either comes up within that time, or the next try will fail like the last ones.
@@ -201,6 +197,7 @@ class Shipper:
             self._delivery.resend_if_stuck(now)
             self._send(socket)
             self._spool.files.trim(self._delivery.durable)
+            self._spool.use_room(self._delivery.durable)
         self._sleep()
 
     def _every_second(self) -> None:
@@ -208,12 +205,8 @@ class Shipper:
             self._trouble = self._supervise(hurry=self._closing, heard=self._heard())
         elif self._stand_in is not None:
             self._trouble = self._stand_in(hurry=self._closing)
-        drops = self._losses.counts
-        if drops != self._told_drops and not self._closing:
-            self._told_drops = drops
-            if not any(reason in _OF_THE_SPOOL for reason in drops):
-                payload = encode_payload(Drops(drops))
-                self._spool.append(RecordKind.DROPS, lambda _mono, _unix: payload)
+        if not self._closing:
+            self._drops.tell()
 
     def _heard(self) -> Heard | None:
         connection = self._connection

@@ -35,6 +35,8 @@ from unilab_schema.codec import RecordKind
 from unilab_schema.identity import Identity
 
 _FULL = frozenset({errno.ENOSPC, errno.EFBIG, errno.EDQUOT})
+_OWN_KINDS = frozenset({RecordKind.DROPS, RecordKind.END})
+"""Records that are no caller's: that they do not fit is no loss of a call."""
 _FORKED_TEXT = (
     "this process was forked from one that publishes metrics; nothing is logged here until it "
     "calls connect()"
@@ -66,6 +68,10 @@ class Spool:
         """The highest sequence that is completely in the spool."""
         self.has_end = False
         """Whether the end record is in; nothing may follow it."""
+        self.trouble = ""
+        """Why the last record was not taken, with the path; empty while records are taken."""
+        self.end_waits: PayloadAt | None = None
+        """The end record that there is no room for yet."""
         self.inside: set[int] = set()
         """Threads that are between taking a stamp and counting its record."""
         self.losses = counted
@@ -77,10 +83,14 @@ class Spool:
         self._writing = False
         self._warning = ""
         private_directory(directory)
-        self._lease = Lease.create(directory, LEASE_NAME, str(os.getpid()).encode())
+        self._lease = self._make_lease()
         try:
             self.files = SpoolFiles(
-                directory, identity, segment_bytes=segment_bytes, quota_bytes=quota_bytes
+                directory,
+                identity,
+                segment_bytes=segment_bytes,
+                quota_bytes=quota_bytes,
+                restore=self._restore,
             )
         except BaseException:
             self._lease.release()
@@ -153,6 +163,14 @@ class Spool:
         if self.has_end:
             self.losses.count(losses.CLOSED)
             return False
+        if kind == RecordKind.END:
+            self.has_end = True
+            self.end_waits = payload_at
+        return self._write_record(kind, payload_at, args, announcement)
+
+    def _write_record(
+        self, kind: int, payload_at: PayloadAt, args: tuple[Any, ...], announcement: bool
+    ) -> bool:
         try:
             if self._writing:
                 self._recover()
@@ -163,27 +181,68 @@ class Spool:
             segment = files.current
             if segment.size_bytes + len(record) > files.room_until:
                 segment = files.make_room(len(record), self.last + 1)
-                if segment is None:
-                    self.losses.count(losses.SPOOL_QUOTA)
+                if segment is None and kind != RecordKind.END:
+                    quota = f"{self.directory}: the quota of this spool is used up"
+                    self._refused(kind, losses.SPOOL_QUOTA, quota)
                     return False
+                segment = segment or files.current
             self._writing = True
             segment.append(record, mono_ns)
             self.last += 1
             self._writing = False
-            self.has_end = kind == RecordKind.END
         except OSError as error:
-            self.losses.note(error)
             full = error.errno in _FULL
-            self.losses.count(losses.SPOOL_FULL if full else losses.SPOOL_ERROR)
+            text = f"{self.directory}: {error.strerror or error}"
+            self._refused(kind, losses.SPOOL_FULL if full else losses.SPOOL_ERROR, text)
             return False
-        except ValueError:
+        except ValueError as error:
+            self.losses.note(error)
             self.losses.count(losses.OVERSIZE)
             return False
+        if self.trouble or kind == RecordKind.END:
+            self.trouble = ""
+            self.end_waits = None if kind == RecordKind.END else self.end_waits
         if announcement:
             self.files.repeat(kind, payload)
         if crash_points.armed:
             crash_points.reach("publisher.appended")
         return True
+
+    def _refused(self, kind: int, reason: str, text: str) -> None:
+        if text != self.trouble:
+            self.trouble = text
+            self.losses.note(OSError(text))
+        if kind not in _OWN_KINDS:
+            self.losses.count(reason)
+
+    def use_room(self, durable: int) -> None:
+        """While nothing more fits: give back the room of what is durable, if that is all there
+        is, and append the end record if it waits. For the thread that reads."""
+        if not (self.trouble or self.end_waits) or durable < self.last:
+            return
+        with self._lock:
+            if durable < self.last or self.inactive:
+                return
+            try:
+                self.files.restart(self.last + 1)
+                self._writing = False
+            except OSError as error:
+                self.losses.note(error)
+                return
+            self.trouble = ""
+            if self.end_waits is not None:
+                self._write_record(RecordKind.END, self.end_waits, (), announcement=False)
+
+    def _restore(self) -> None:
+        """Somebody has removed the spool's directory: whatever cleans up, or a logout."""
+        for directory in (*reversed(self.directory.parents[:2]), self.directory):
+            if not directory.exists():
+                private_directory(directory)
+        lost, self._lease = self._lease, self._make_lease()
+        lost.release(unlink=False)
+
+    def _make_lease(self) -> Lease:
+        return Lease.create(self.directory, LEASE_NAME, str(os.getpid()).encode())
 
     def _recover(self) -> None:
         """An exception of a signal handler, or of the disk, ended an append anywhere in it."""

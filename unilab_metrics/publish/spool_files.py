@@ -6,9 +6,11 @@ watermark belong to the thread that reads (the shipper).
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 from unilab_metrics import crash_points
+from unilab_metrics.errors import StorageError
 from unilab_metrics.publish.spool_segment import SpoolSegment
 from unilab_metrics.storage.records import encode_record
 from unilab_metrics.storage.segments import segment_name
@@ -23,8 +25,20 @@ from unilab_schema.identity import Identity
 
 SEGMENT_BYTES = 8 * 1024 * 1024
 QUOTA_BYTES = 256 * 1024 * 1024
+_LEAST_SEGMENT_BYTES = 64 * 1024
 _MOST_ANNOUNCED_BYTES = 256 * 1024
 """Copies of announcements that a repaired batch may carry and still be one message."""
+
+
+def limits(free_bytes: int) -> tuple[int, int]:
+    """Segment size and quota on a file system with this much room: a spool leaves most of a
+    small one to others, and gives room back in small pieces. Pure."""
+    segment_bytes = min(SEGMENT_BYTES, max(free_bytes // 64, _LEAST_SEGMENT_BYTES))
+    return segment_bytes, min(QUOTA_BYTES, max(free_bytes // 2, 2 * segment_bytes))
+
+
+def _nothing() -> None:
+    """For a directory that nobody removes."""
 
 
 class SpoolFiles:
@@ -37,7 +51,10 @@ class SpoolFiles:
         *,
         segment_bytes: int = SEGMENT_BYTES,
         quota_bytes: int = QUOTA_BYTES,
+        restore: Callable[[], object] = _nothing,
     ) -> None:
+        """``restore``: make the directory again, which somebody has removed."""
+        self._restore = restore
         self._directory = directory
         self._segment_bytes = segment_bytes
         self._quota_bytes = quota_bytes
@@ -71,8 +88,8 @@ class SpoolFiles:
     def _rotate(self, sequence: int) -> None:
         full = self.current
         try:
-            segment = self._new_segment(sequence)
-        except OSError:
+            segment = self._next_segment(sequence)
+        except (OSError, StorageError):
             self._rotate_at = full.size_bytes + self._segment_bytes // 8
             return
         # A preamble that fills a segment must not make every record rotate.
@@ -82,6 +99,24 @@ class SpoolFiles:
         self._segments.append(segment)
         if crash_points.armed:
             crash_points.reach("publisher.rotated")
+
+    def _next_segment(self, first: int) -> SpoolSegment:
+        try:
+            return self._new_segment(first)
+        except FileNotFoundError:
+            self._restore()
+            return self._new_segment(first)
+
+    def restart(self, first: int) -> None:
+        """Everything up to ``first - 1`` is durable: give back its room where no new segment
+        can be made. Raises ``OSError``."""
+        for segment in self._segments[:-1]:
+            self._trimmed_bytes += segment.size_bytes
+            segment.delete()
+        del self._segments[:-1]
+        self.current.restart(first, b"".join(self._preamble))
+        self._rotate_at = max(self._segment_bytes, 2 * self.current.size_bytes)
+        self.room_until = 0
 
     def _new_segment(self, first: int) -> SpoolSegment:
         self._number += 1

@@ -66,6 +66,18 @@ class SpoolSegment:
         if os.fstat(self._fd).st_size != self.size_bytes:
             os.ftruncate(self._fd, self.size_bytes)
 
+    def restart(self, first: int, preamble: bytes) -> None:
+        """Give back the room of records that nobody needs any more; ``first`` comes next.
+        ``preamble``: what the file begins with, and more. Raises ``OSError``."""
+        os.ftruncate(self._fd, self._preamble_bytes)
+        self.first, self.ends, self.stamps = first, array("Q"), array("q")
+        self.size_bytes = self._preamble_bytes
+        added = preamble[self._preamble_bytes :]
+        if added and os.write(self._fd, added) != len(added):
+            self.discard_uncounted()
+        else:
+            self.size_bytes = self._preamble_bytes = len(preamble)
+
     def range_after(self, after: int, upto: int, max_bytes: int) -> tuple[int, int, int]:
         """(start, end, last sequence) of the bytes with ``after + 1`` to at most ``upto``: at
         least one record, and no more than ``max_bytes`` otherwise."""

@@ -14,7 +14,7 @@ from unilab_metrics.publish.delivery import Delivery
 
 _SILENT_AFTER_S = 3.0
 DUPLICATE = "duplicate_rank: "
-"""Nobody will take these frames: another process has the place."""
+"""Another process has the place; what we say is none of the run's numbers."""
 
 
 def reason(delivery: Delivery, trouble: str, now_ns: int) -> str:
@@ -26,7 +26,7 @@ def reason(delivery: Delivery, trouble: str, now_ns: int) -> str:
     if delivery.put_off:
         return delivery.put_off
     if delivery.answered_ns and silent_s < _SILENT_AFTER_S:
-        return ""
+        return delivery.journal_full
     if trouble:
         return f"no aggregator: it {trouble}"
     if delivery.answered_ns:
@@ -43,7 +43,7 @@ def left_behind(unsent: int, spool: Path, run_dir: Path | None, why: str) -> str
     folder = "RUN_DIR" if run_dir is None else shlex.quote(os.fspath(run_dir))
     command = f"`unilab-metrics aggregate {folder}`"
     if unsent and why.startswith(DUPLICATE):
-        return f"{unsent} records of this process are in no journal ({why}); they stay in {spool}"
+        return f"{unsent} unsent: these frames wait in {spool} ({why}), and will count as late"
     if unsent:
         why = why or "the time was too short"
         return f"{unsent} unsent: these frames wait in {spool} ({why}); {command} delivers them"

@@ -1,0 +1,43 @@
+"""Telling, in the spool itself, what it did not keep: as soon as it takes records again."""
+
+from __future__ import annotations
+
+from unilab_metrics.publish import losses
+from unilab_metrics.publish.losses import Losses
+from unilab_metrics.publish.spool import Spool
+from unilab_schema.codec import RecordKind, encode_payload
+from unilab_schema.frames import Drops, EventFrame
+
+_OF_THE_SPOOL = frozenset({losses.SPOOL_FULL, losses.SPOOL_QUOTA, losses.SPOOL_ERROR})
+"""What a spool refused for itself; while it does, batches tell how many."""
+
+
+class DropReport:
+    """Owned by the shipper's thread."""
+
+    def __init__(self, spool: Spool, counted: Losses) -> None:
+        self._spool = spool
+        self._losses = counted
+        self._told: dict[str, int] = {}
+        self._trouble = ""
+
+    def tell(self) -> None:
+        """Append the counts if they have changed; an outage that is over also becomes one
+        warning, which names the path and how many records it cost."""
+        drops, told = self._losses.counts, self._told
+        self._trouble = self._spool.trouble or self._trouble
+        if drops == told or self._spool.trouble:
+            return
+        payload = encode_payload(Drops(drops))
+        if not self._spool.append(RecordKind.DROPS, lambda _mono, _unix: payload):
+            return
+        self._told = drops
+        missing = sum(drops.get(reason, 0) - told.get(reason, 0) for reason in _OF_THE_SPOOL)
+        if not missing:
+            return
+        text = f"{self._trouble or self._spool.directory}; {missing} records were not kept"
+        self._trouble = ""
+        self._spool.append(
+            RecordKind.EVENT,
+            lambda mono, unix: encode_payload(EventFrame("warning", text, mono, unix)),
+        )
