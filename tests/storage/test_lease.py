@@ -323,3 +323,16 @@ def _asked_elsewhere(path: Path) -> int:
         capture_output=True, text=True, timeout=60, check=True,
     )  # fmt: skip
     return int(done.stdout)
+
+
+def test_a_holder_sees_that_its_file_was_taken_away(tmp_path: Path) -> None:
+    lease = Lease.create(tmp_path, "a.lease", b"")
+    assert lease.is_in_place
+    (tmp_path / "a.lease").rename(tmp_path / "broken")
+    assert (lease.held, lease.is_in_place) == (True, False)
+    successor = Lease.create(tmp_path, "a.lease", b"")
+    assert (successor.is_in_place, lease.is_in_place) == (True, False)
+    lease.release()
+    assert successor.is_in_place
+    successor.release()
+    assert not successor.is_in_place

@@ -92,6 +92,12 @@ class Lease:
         """False after :meth:`release` and in a forked child."""
         return self._fd >= 0 and _own.get(self._key) is self
 
+    @property
+    def is_in_place(self) -> bool:
+        """Whether our file still lies under its name: somebody may have taken the lease away from
+        a process that stood still, by removing the file."""
+        return self.held and _same_file(self.path, self._key)
+
     def rewrite(self, payload: bytes) -> None:
         """Say anew who holds it. Raises ``OSError``."""
         os.ftruncate(self._fd, 0)
