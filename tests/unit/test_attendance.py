@@ -183,3 +183,31 @@ def test_how_a_process_ended_is_kept_and_told() -> None:
     assert isinstance(event, EventUpdate)
     assert (event.frame.kind, event.frame.text) == ("lost", text)
     assert paper.state.data.sources[one.index].ending == "SIGKILL"
+
+
+def test_what_a_double_said_is_counted_as_late_once_the_place_is_empty() -> None:
+    paper, zero, one = two_learners()
+    paper.fold(zero.iteration(1, {"a": 1.0}), one.iteration(1, {"a": 3.0}))
+    paper.settle()
+    claim = hello(paper, 1, started=50, world_size=1)
+    refusal = admit(paper.state, claim, alive).refusal
+    assert refusal is not None
+    assert refusal.code == "duplicate_rank"
+    paper.fold(one.end(t=100), SourceGone(one.index, "finished", 0, 0))
+    double = join(paper, claim)
+    paper.fold(double.iteration(1, {"b": 99.0}), double.iteration(2, {"a": 99.0}))
+    paper.fold(zero.iteration(2, {"a": 1.0}))
+    paper.settle(60_000)
+    assert counts(paper) == [(1, 1, 2, {"a": 2.0}), (1, 2, 1, {"a": 1.0})]
+    assert paper.state.data.late_values == 2
+    (text,) = warnings(paper)
+    assert "claimed the place of learner of rank 1 (pid 101 on host) while that was at" in text
+
+
+def test_a_rank_that_ended_and_starts_again_goes_on() -> None:
+    paper, zero, one = two_learners()
+    paper.fold(one.end(t=100), SourceGone(one.index, "finished", 0, 0))
+    again = join(paper, hello(paper, 1, started=101))
+    paper.fold(zero.iteration(1, {"a": 1.0}), again.iteration(1, {"a": 3.0}))
+    paper.settle()
+    assert counts(paper) == [(1, 1, 2, {"a": 2.0})]

@@ -48,8 +48,8 @@ class AcceptedBatch(msgspec.Struct, frozen=True, array_like=True):
 
 
 class SourceGone(msgspec.Struct, frozen=True, array_like=True):
-    """Every frame of the source is in the wal. ``how``: ``finished`` or ``lost``; or
-    ``superseded``, of a survivor of an earlier attempt whose place a newer process has taken.
+    """Every frame of the source is in the wal. ``how``: ``finished``, ``lost`` or
+    ``superseded``: another process has the place, and what this one says is counted as late.
     ``ending``: what is known of how its process ended."""
 
     source: int

@@ -188,7 +188,7 @@ class Liveness:
         for entry in admission.entries:
             self._core.fold(entry)
         source = state.source_of(identity.incarnation)
-        if source is not None:
+        if source is not None and source.status == "live":
             self.vacate(source)
 
     def _remove_adopted(self) -> None:

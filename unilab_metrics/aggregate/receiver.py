@@ -29,6 +29,7 @@ SOURCE_KINDS = frozenset(kind for kind in RecordKind if kind < RecordKind.UPDATE
 _ANNOUNCEMENTS = frozenset([RecordKind.LAYOUT, RecordKind.TAG_NAMES])
 
 IsDead = Callable[[SourceState], bool]
+_HELD = Reject("held", "waiting for rank 0 to open the next attempt", retry_after_s=0.5)
 
 
 class Admission(NamedTuple):
@@ -83,13 +84,28 @@ def admit(
     key = identity.key
     occupant = state.occupant(key.rank, key.role, key.instance)
     if occupant is not None and occupant.status == "live" and occupant.ended is None:
-        if is_dead(occupant):
-            return Admission(vacate=occupant)
-        if occupant.joined < state.data.attempt and not is_orphan:
-            return Admission((_superseded(occupant, hello), _joined(state, identity)))
-        text = f"the {occupant.name} lives, so there is no place for another"
-        return Admission(refusal=Reject("duplicate_rank", text, retry_after_s=1.0))
+        return _claim(state, occupant, hello, is_dead, is_orphan=is_orphan)
     return _join(state, identity, is_dead, is_orphan=is_orphan)
+
+
+def _claim(
+    state: AggregatorState,
+    occupant: SourceState,
+    hello: Hello,
+    is_dead: IsDead,
+    *,
+    is_orphan: bool,
+) -> Admission:
+    """On a Hello for a place in which a process is at work, as far as it has said."""
+    if is_dead(occupant):
+        return Admission(vacate=occupant)
+    if occupant.joined < state.data.attempt and not is_orphan:
+        return Admission((_superseded(occupant, hello), _joined(state, hello.identity)))
+    zero = state.learner_zero()
+    if zero is not None and zero is not occupant and _is_gone(zero, is_dead):
+        return Admission(refusal=_HELD)
+    text = f"the {occupant.name} lives, so there is no place for another"
+    return Admission(refusal=Reject("duplicate_rank", text, retry_after_s=1.0))
 
 
 def _superseded(survivor: SourceState, hello: Hello) -> SourceGone:
@@ -116,18 +132,21 @@ def _join(
         return Admission((joined,), opens_attempt=has_ended)
     if identity.key.role == LEARNER and identity.key.rank == 0:
         return Admission((joined,), opens_attempt=True)
-    zero_is_gone = zero.status != "live" or zero.ended is not None or is_dead(zero)
+    zero_is_gone = _is_gone(zero, is_dead)
     occupant = state.occupant(identity.key.rank, identity.key.role, identity.key.instance)
     had_its_turn = occupant is not None and occupant.attempt == attempt
     is_later = _is_of_the_next_attempt(zero, identity)
     # A dead process of the same time only comes late: its place was taken meanwhile.
     must_wait = is_later if is_orphan else had_its_turn or (zero.ended is None and is_later)
     if has_ended or (zero_is_gone and must_wait):
-        text = "waiting for rank 0 to open the next attempt"
-        return Admission(refusal=Reject("held", text, retry_after_s=0.5))
+        return Admission(refusal=_HELD)
     if occupant is not None and had_its_turn and _was_double(occupant, identity):
         return Admission((joined, _too_late(occupant, joined)))
     return Admission((joined,))
+
+
+def _is_gone(source: SourceState, is_dead: IsDead) -> bool:
+    return source.status != "live" or source.ended is not None or is_dead(source)
 
 
 def _was_double(occupant: SourceState, identity: Identity) -> bool:

@@ -184,7 +184,7 @@ class AggregatorState:
         if source.status == "finished":
             return []
         if entry.how == "superseded":
-            source.attempt = source.joined
+            source.attempt = min(source.joined, self.data.attempt - 1)
             late = self.data.windows.forget(source.index)
             source.late_values += late
             self.data.late_values += late
