@@ -8,6 +8,7 @@ import stat
 import subprocess
 import sys
 from pathlib import Path
+from zlib import crc32
 
 import pytest
 
@@ -185,13 +186,22 @@ def test_a_damaged_header_is_refused(tmp_path: Path):
 def test_a_later_version_of_header_or_record_is_refused(tmp_path: Path):
     path = tmp_path / "s"
     later_header = encode_record(KIND_SEGMENT_HEADER, 0, b"\x92\x02\xc0")
-    later_record = b"um\x02" + encode_segment_header(HEADER)[3:]
+    record = encode_segment_header(HEADER)
+    checked, payload = b"um\x02" + record[3:16], record[20:]
+    checksum = crc32(payload, crc32(checked)).to_bytes(4, "little")
+    later_record = checked + checksum + payload
     for content in (later_header, later_record):
         path.write_bytes(content)
         with pytest.raises(UnknownVersionError) as caught:
             read_segment_header(path)
         assert (caught.value.found, caught.value.known) == (2, 1)
         assert caught.value.exit_code == ExitCode.DAMAGED
+
+
+def test_a_version_that_only_a_flipped_bit_names_is_damage_and_no_version(tmp_path: Path):
+    (tmp_path / "s").write_bytes(b"um\x03" + encode_segment_header(HEADER)[3:])
+    with pytest.raises(DamagedFileError):
+        read_segment_header(tmp_path / "s")
 
 
 def test_a_header_with_appended_fields_is_read(tmp_path: Path):

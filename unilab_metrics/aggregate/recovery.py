@@ -3,23 +3,25 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
 import msgspec
 
-from unilab_metrics.aggregate.entries import EntryKind, decode_entry
+from unilab_metrics.aggregate.entries import EntryKind, OpenAttempt, decode_entry
 from unilab_metrics.aggregate.state import AggregatorState, Publication
+from unilab_metrics.errors import DamagedFileError
 from unilab_metrics.storage.records import Record, scan
 from unilab_metrics.storage.segments import (
     KIND_SEGMENT_HEADER,
+    SegmentHeader,
     list_segments,
     open_segment,
     read_at,
     read_segment_header,
 )
-from unilab_schema.codec import FrameDecodeError, RecordKind
+from unilab_schema.codec import FrameDecodeError, RecordKind, decode_payload
 
 # A batch entry holds whole records, so a scan must not take the inner ones for outer ones.
 _WAL_KINDS = frozenset([KIND_SEGMENT_HEADER, *EntryKind])
@@ -54,59 +56,85 @@ class Recovered(NamedTuple):
 
 
 class _Segment(NamedTuple):
-    path: Path
     records: list[Record]
     valid_bytes: int
     damaged: int
 
 
 def recover(bus_dir: Path) -> Recovered:
-    """Read the journal in ``bus_dir``. Raises ``UnknownVersionError``, ``DamagedFileError``
-    (a header that cannot be passed over) and ``OSError``; changes nothing."""
+    """Read the journal in ``bus_dir``. Raises ``UnknownVersionError`` and ``OSError``; changes
+    nothing."""
     wal_paths = list_segments(bus_dir, "wal")
     history_paths = list_segments(bus_dir, "history")
-    epoch_counter = 0
-    journal_id: bytes | None = None
-    for path in (*wal_paths, *history_paths):
-        header = read_segment_header(path)
-        if header is not None:
-            journal_id = header.epoch.journal
-        epoch_counter = max(epoch_counter, int(path.name.split("-")[1]))
-    end = _end_of_history(history_paths)
-    state, missing, damaged, wal_valid_bytes = _fold(wal_paths, end.last)
+    headers = _headers([*wal_paths, *history_paths])
+    limits = {h.previous_name: h.previous_valid_bytes for h in headers}
+    counters = (int(path.name.split("-")[1]) for path in (*wal_paths, *history_paths))
+    end = _end_of_history(history_paths, limits)
+    fold = _fold(wal_paths, limits, end.last)
+    state = fold.state
     if end.last >= state.data.next_update:
-        if damaged:
+        if fold.damaged:
             # The fold published less than the first time; what is in the history stays.
             state.data.next_update = end.last + 1
         else:
             # The wal is written first, so this is history whose wal was lost with the node.
-            end = _end_of_history(history_paths, up_to=state.data.next_update - 1)
+            end = _end_of_history(history_paths, limits, up_to=state.data.next_update - 1)
+    if fold.damaged and end.sealed is not None:
+        _pass_over_sealed(state, *end.sealed)
     return Recovered(
         state,
-        journal_id,
-        epoch_counter,
-        damaged,
+        headers[-1].epoch.journal if headers else None,
+        max(counters, default=0),
+        fold.damaged,
         wal_paths,
-        wal_paths[-1].name if wal_paths else "",
-        wal_valid_bytes,
+        fold.name,
+        fold.valid_bytes,
         end.segments,
         end.name,
         end.valid_bytes,
         end.last,
         history_paths[len(end.segments) :],
-        [p for p in missing if p.sequence > end.last],
+        [p for p in fold.missing if p.sequence > end.last],
     )
 
 
-def _fold(
-    paths: list[Path], history_last: int
-) -> tuple[AggregatorState, list[Publication], int, int]:
+def _headers(paths: list[Path]) -> list[SegmentHeader]:
+    """The headers that can be read. A damaged one costs what it says of its predecessor's
+    length, which then counts up to its own last good record."""
+    found: list[SegmentHeader] = []
+    for path in paths:
+        with suppress(DamagedFileError):
+            header = read_segment_header(path)
+            if header is not None:
+                found.append(header)
+    return found
+
+
+def _pass_over_sealed(state: AggregatorState, attempt: int, iteration: int) -> None:
+    """The history holds the iteration, but the decision that sealed it could not be read."""
+    if attempt > state.data.attempt:
+        state.handle(OpenAttempt(attempt, state.data.opened_unix_ns))
+    if attempt == state.data.attempt:
+        state.data.windows.close(iteration, supplement=False)
+
+
+class _Fold(NamedTuple):
+    state: AggregatorState
+    missing: list[Publication]
+    damaged: int
+    name: str
+    valid_bytes: int
+
+
+def _fold(paths: list[Path], limits: dict[str, int], history_last: int) -> _Fold:
     state = AggregatorState()
     missing: list[Publication] = []
     damaged = 0
-    valid_bytes = 0
-    for segment in _segments(paths, _WAL_KINDS):
-        valid_bytes = segment.valid_bytes
+    name, valid_bytes = "", 0
+    for path in paths:
+        segment = _read(path, limits.get(path.name), _WAL_KINDS)
+        if segment.valid_bytes:
+            name, valid_bytes = path.name, segment.valid_bytes
         damaged += segment.damaged
         for record in segment.records:
             if record.kind == KIND_SEGMENT_HEADER:
@@ -125,45 +153,58 @@ def _fold(
                 damaged += 1
                 continue
             missing += [p for p in published if p.sequence > history_last]
-    return state, missing, damaged, valid_bytes
+    return _Fold(state, missing, damaged, name, valid_bytes)
 
 
 class _HistoryEnd(NamedTuple):
+    """``sealed``: attempt and iteration of the last update."""
+
     segments: list[_Known]
     name: str
     valid_bytes: int
     last: int
+    sealed: tuple[int, int] | None
 
 
-def _end_of_history(paths: list[Path], up_to: int | None = None) -> _HistoryEnd:
+def _end_of_history(
+    paths: list[Path], limits: dict[str, int], up_to: int | None = None
+) -> _HistoryEnd:
     """The last entry that counts. Only the newest segments are read whole: a week is gigabytes."""
-    limits = _valid_lengths(paths)
+    limits = dict(limits)
     name, valid_bytes, last = "", 0, 0
+    sealed: tuple[int, int] | None = None
     for path in reversed(paths):
         segment = _read(path, limits.get(path.name), HISTORY_KINDS)
-        name, valid_bytes = path.name, segment.valid_bytes
+        reached = segment.valid_bytes
         for record in segment.records:
             if up_to is not None and record.sequence > up_to:
-                valid_bytes = record.start
+                reached = record.start
                 break
             last = max(last, record.sequence)
+            sealed = _sealed(record) or sealed
+        # The chain goes on from the newest segment of which anything counts; after a cut, from
+        # the one that holds the last entry, because only one length can be told.
+        if reached and (not name or up_to is not None):
+            name, valid_bytes = path.name, reached
+        limits[path.name] = reached
         if last:
             break
-    if not paths:
-        return _HistoryEnd([], name, valid_bytes, last)
-    counted = paths
-    if up_to is not None:
-        counted = paths[: [path.name for path in paths].index(name) + 1]
-    elif name != paths[-1].name:
-        # Only headers and layouts came after; the chain goes on from the newest segment.
-        limits[name] = valid_bytes
-        name = paths[-1].name
-        valid_bytes = _read(paths[-1], None, HISTORY_KINDS).valid_bytes
-    limits[name] = valid_bytes
+    if up_to is not None and name:
+        paths = paths[: [path.name for path in paths].index(name) + 1]
     segments: list[_Known] = [
-        (path, _first_sequence(path) or last + 1, limits.get(path.name)) for path in counted
+        (path, _first_sequence(path) or last + 1, limits.get(path.name)) for path in paths
     ]
-    return _HistoryEnd(segments, name, valid_bytes, last)
+    return _HistoryEnd(segments, name, valid_bytes, last, sealed)
+
+
+def _sealed(record: Record) -> tuple[int, int] | None:
+    if record.kind != RecordKind.UPDATE:
+        return None
+    try:
+        update = decode_payload(record.kind, record.payload)
+    except FrameDecodeError:
+        return None
+    return update.attempt, update.iteration
 
 
 def _first_sequence(path: Path) -> int:
@@ -181,18 +222,6 @@ def _first_sequence(path: Path) -> int:
         os.close(fd)
 
 
-def _segments(paths: list[Path], kinds: frozenset[int]) -> Iterator[_Segment]:
-    """Each segment's records up to the length that its successor's header names."""
-    limits = _valid_lengths(paths)
-    for path in paths:
-        yield _read(path, limits.get(path.name), kinds)
-
-
-def _valid_lengths(paths: list[Path]) -> dict[str, int]:
-    headers = (read_segment_header(path) for path in paths)
-    return {h.previous_name: h.previous_valid_bytes for h in headers if h is not None}
-
-
 def _read(path: Path, limit: int | None, kinds: frozenset[int]) -> _Segment:
     fd = open_segment(path)
     try:
@@ -201,4 +230,4 @@ def _read(path: Path, limit: int | None, kinds: frozenset[int]) -> _Segment:
     finally:
         os.close(fd)
     found = scan(data, kinds=kinds)
-    return _Segment(path, found.records, found.valid_bytes, len(found.damaged))
+    return _Segment(found.records, found.valid_bytes, len(found.damaged))

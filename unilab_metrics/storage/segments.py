@@ -32,6 +32,8 @@ SEGMENT_FORMAT_VERSION = 1
 _FULL = frozenset({errno.ENOSPC, errno.EFBIG, errno.EDQUOT})
 _NAME = re.compile(r"(?P<prefix>[A-Za-z0-9_.]+)-(?P<epoch>\d{6,})-(?P<number>\d{6,})")
 _HEADER_READ_BYTES = 4096
+_MAX_HEADER_BYTES = 64 * 1024
+"""Of a header that is believed: its names are short."""
 
 
 class SegmentHeader(msgspec.Struct, frozen=True, array_like=True):
@@ -206,9 +208,9 @@ def read_segment_header(path: Path) -> SegmentHeader | None:
         data = read_at(fd, 0, _HEADER_READ_BYTES)
         if len(data) >= HEADER_BYTES:
             magic, version, _, length, _, _ = HEADER.unpack_from(data)
-            if magic == MAGIC and version != RECORD_VERSION:
+            if magic == MAGIC and version > RECORD_VERSION and not _is_ours(data):
                 raise UnknownVersionError(path, version, RECORD_VERSION)
-            if magic == MAGIC and HEADER_BYTES + length > len(data):
+            if magic == MAGIC and len(data) < HEADER_BYTES + length <= _MAX_HEADER_BYTES:
                 data = read_at(fd, 0, HEADER_BYTES + length)
     finally:
         os.close(fd)
@@ -221,3 +223,11 @@ def read_segment_header(path: Path) -> SegmentHeader | None:
     if not result.records and result.tail_reason in {"", "record is not complete"}:
         return None
     raise DamagedFileError(path, 0, f"segment header: {result.tail_reason or 'damaged'}")
+
+
+def _is_ours(data: bytes) -> bool:
+    """Whether the first record is one of our version but for the byte that says so."""
+    version_at = len(MAGIC)
+    mended = data[:version_at] + bytes([RECORD_VERSION]) + data[version_at + 1 :]
+    found = scan(mended).records
+    return bool(found) and found[0].start == 0

@@ -35,7 +35,12 @@ class SegmentChain:
         self._links: list[Link] = []
         self.missing: set[str] = set()
         """Segments that a header names and that are not there."""
-        self.damaged_headers = 0
+        self._damaged: set[str] = set()
+
+    @property
+    def damaged_headers(self) -> int:
+        """Segments that count and whose header cannot be read."""
+        return len(self._damaged)
 
     def links(self) -> list[Link]:
         """From the oldest to the newest. Raises ``UnknownVersionError`` and ``OSError``."""
@@ -55,7 +60,6 @@ class SegmentChain:
             try:
                 header = read_segment_header(path)
             except DamagedFileError:
-                self.damaged_headers += 1
                 self._headers[path.name] = None
                 continue
             if header is None:
@@ -74,6 +78,7 @@ class SegmentChain:
             links.append(Link(usable[index], limit, not links))
             header = self._headers[usable[index].name]
             if header is None:
+                self._damaged.add(usable[index].name)
                 index, limit = index - 1, None
             elif not header.previous_name:
                 break

@@ -32,6 +32,7 @@ RETRY_S = 1.0
 GIVE_UP_S = 10.0
 """How long a backend that refuses data holds up a writer that is to end."""
 ACKNOWLEDGE_S = 2.0
+_WAL_PREFIX = "wal"
 
 
 def run_writer(
@@ -159,8 +160,10 @@ class _Writer:
         return None
 
     def _sync_history(self) -> None:
-        """Nobody else will say that it is on the disk."""
-        for path in list_segments(self._bus, HISTORY_PREFIX)[-2:]:
+        """Nobody else will say that it is on the disk. The wal first: history that it does not
+        account for would be cut off after a loss of power, and written again."""
+        wal = list_segments(self._bus, _WAL_PREFIX)[-2:]
+        for path in (*wal, *list_segments(self._bus, HISTORY_PREFIX)[-2:]):
             with contextlib.suppress(OSError):
                 fd = open_segment(path)
                 try:

@@ -1,0 +1,164 @@
+"""Delivery under a thousand random schedules of faults; and broken rules, which must show.
+
+A failing schedule is played again by its seed: ``play(tmp_path, seed)``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import msgspec
+import pytest
+from protocol_model import World
+from protocol_model_aggregator import ModelAggregator
+from protocol_model_source import ModelSource
+from protocol_model_writer import ModelWriter
+
+from unilab_metrics.aggregate import journal as journal_module
+from unilab_metrics.aggregate import receiver
+from unilab_metrics.aggregate.entries import AcceptedBatch
+from unilab_metrics.aggregate.receiver import Acceptance
+from unilab_metrics.aggregate.sources import SourceState
+from unilab_metrics.publish.delivery import Delivery
+from unilab_metrics.storage.records import scan
+from unilab_schema.control import Cursor
+
+SCHEDULES = 1000
+GROUPS = 4
+MUTANT_SCHEDULES = 150
+"""A mutant must show within as many."""
+
+
+def play(root: Path, seed: int, world: type[World] = World) -> None:
+    folder = root / str(seed)
+    folder.mkdir()
+    with pytest.MonkeyPatch.context() as patch:
+        try:
+            world(folder, seed).run(patch)
+        except AssertionError as error:
+            raise AssertionError(f"schedule {seed}: {error}") from error
+
+
+@pytest.mark.parametrize("group", range(GROUPS))
+def test_whatever_dies_everything_logged_arrives_once(group: int, tmp_path: Path) -> None:
+    for seed in range(group, SCHEDULES, GROUPS):
+        play(tmp_path, seed)
+
+
+def _ack_before_journal(patch: pytest.MonkeyPatch) -> None:
+    steps = ("receive", "check", "answer", "seal", "commit", "sync")
+    patch.setattr(ModelAggregator, "steps", steps)
+
+
+def _welcome_before_journal(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(ModelAggregator, "welcomes_at_once", True)
+
+
+def _no_dedupe_and_no_gap_check(patch: pytest.MonkeyPatch) -> None:
+    def take_all(source: SourceState, data: bytes, watermark_mono_ns: int) -> Acceptance:
+        records = scan(data).records
+        entry = AcceptedBatch(source.index, watermark_mono_ns, data) if records else None
+        return Acceptance(entry, records, 0, rewind=False)
+
+    patch.setattr(receiver, "accept", take_all)
+
+
+def _no_adoption(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(ModelAggregator, "adopts", False)
+
+
+def _old_epoch_believed(patch: pytest.MonkeyPatch) -> None:
+    original = Delivery.take_cursor
+
+    def take(self: Delivery, cursor: Cursor, last: int, now_ns: int) -> None:
+        if self._epoch is not None and cursor.epoch < self._epoch:
+            cursor = msgspec.structs.replace(cursor, epoch=self._epoch)
+        original(self, cursor, last, now_ns)
+
+    patch.setattr(Delivery, "take_cursor", take)
+
+
+def _new_epoch_does_not_rewind(patch: pytest.MonkeyPatch) -> None:
+    original = Delivery.take_cursor
+
+    def take(self: Delivery, cursor: Cursor, last: int, now_ns: int) -> None:
+        if self._epoch is not None and cursor.epoch > self._epoch:
+            self._epoch = cursor.epoch
+        original(self, cursor, last, now_ns)
+
+    patch.setattr(Delivery, "take_cursor", take)
+
+
+def _trim_what_is_only_acknowledged(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(ModelSource, "trim_limit", lambda self: self.delivery.acked)
+
+
+def _no_resend(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Delivery, "resend_if_stuck", lambda _self, _now: None)
+    patch.setattr(Delivery, "connected", _connected_without_rewind)
+
+
+def _connected_without_rewind(self: Delivery, now_ns: int) -> None:
+    self.greeted = False
+    self._hello_at_ns = self._heard_ns = self._progress_ns = now_ns
+
+
+def _mark_before_data(patch: pytest.MonkeyPatch) -> None:
+    def write(self: ModelWriter, rng: Random, entries: list[tuple[int, bytes]]) -> None:
+        self.output.append((entries[-1][0], None))
+        if self._disk_kills(rng):
+            self.crash(rng)
+            return
+        self.output += entries
+
+    patch.setattr(ModelWriter, "write", write)
+
+
+def _writer_takes_what_is_not_durable(patch: pytest.MonkeyPatch) -> None:
+    original = ModelWriter.turn
+
+    def turn(self: ModelWriter, rng: Random, durable: int | None) -> None:
+        del durable
+        original(self, rng, 1_000_000)
+
+    patch.setattr(ModelWriter, "turn", turn)
+
+
+def _history_is_not_completed(patch: pytest.MonkeyPatch) -> None:
+    original = journal_module.recover
+
+    def recover(bus_dir: Path) -> Any:
+        return original(bus_dir)._replace(missing=[])
+
+    patch.setattr(journal_module, "recover", recover)
+
+
+MUTANTS: list[Callable[[pytest.MonkeyPatch], None]] = [
+    _ack_before_journal,
+    _welcome_before_journal,
+    _no_dedupe_and_no_gap_check,
+    _no_adoption,
+    _old_epoch_believed,
+    _new_epoch_does_not_rewind,
+    _trim_what_is_only_acknowledged,
+    _no_resend,
+    _mark_before_data,
+    _writer_takes_what_is_not_durable,
+    _history_is_not_completed,
+]
+
+
+@pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.__name__.strip("_"))
+def test_a_broken_rule_shows(
+    mutant: Callable[[pytest.MonkeyPatch], None], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mutant(monkeypatch)
+    for seed in range(MUTANT_SCHEDULES):
+        try:
+            play(tmp_path, seed)
+        except Exception:  # noqa: BLE001 - however it shows
+            return
+    pytest.fail(f"{MUTANT_SCHEDULES} schedules kept every promise without this rule")
