@@ -38,6 +38,13 @@ REPLY_QUEUE = 8
 
 TCP_KEEPALIVE_IDLE_S = 60
 """A connection that a firewall has forgotten is noticed after this and three probes."""
+HEARTBEAT_MS = 500
+HEARTBEAT_TIMEOUT_MS = 1500
+"""Over TCP either side asks that often, and gives the connection up when nothing at all comes
+for so long after it has asked. A host that has vanished says nothing, and its connection would
+stay for a quarter of an hour. The I/O threads answer, however busy the process is."""
+CONNECT_TIMEOUT_MS = 2000
+"""The system itself would try a host that does not answer less and less often."""
 
 _bound: WeakKeyDictionary[zmq.Socket[bytes], BoundFile] = WeakKeyDictionary()
 
@@ -123,6 +130,8 @@ def bind_tcp(made: zmq.Socket[bytes], address: TcpAddress, curve: CurveServer) -
     """
     made.set(zmq.CURVE_SECRETKEY, curve.secret.encode("ascii"))
     made.set(zmq.CURVE_SERVER, 1)
+    # A listener has the options of when it was bound: these are not those of ipc.
+    _set_heartbeats(made)
     if address.is_ipv6:
         made.set(zmq.IPV6, 1)
     try:
@@ -195,6 +204,8 @@ def _connect(
             made.set(zmq.CURVE_SERVERKEY, curve.server.encode("ascii"))
             made.set(zmq.CURVE_PUBLICKEY, curve.public.encode("ascii"))
             made.set(zmq.CURVE_SECRETKEY, curve.secret.encode("ascii"))
+            made.set(zmq.CONNECT_TIMEOUT, CONNECT_TIMEOUT_MS)
+            _set_heartbeats(made)
         if is_ipv6:
             made.set(zmq.IPV6, 1)
         if kind == zmq.DEALER:
@@ -207,6 +218,11 @@ def _connect(
         made.close(linger=0)
         raise EndpointError(endpoint, f"cannot be used: {error}") from error
     return made
+
+
+def _set_heartbeats(made: zmq.Socket[bytes]) -> None:
+    made.set(zmq.HEARTBEAT_IVL, HEARTBEAT_MS)
+    made.set(zmq.HEARTBEAT_TIMEOUT, HEARTBEAT_TIMEOUT_MS)
 
 
 def _bind(
