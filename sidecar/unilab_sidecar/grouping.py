@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Literal, NamedTuple
 
-from unilab_schema.metrics import CANONICAL, TERMINAL_ONLY, MetricTable
+from unilab_schema.canonical.bus import DROPPED_PREFIX
+from unilab_schema.metrics import BUS, CANONICAL, TERMINAL_ONLY, MetricTable
 
 Group = Literal["losses", "policy", "diagnostics", "ingress", "terms", "others"]
 
@@ -24,6 +25,9 @@ BUFFER_CAPACITY = "Terminal/buffer_capacity"
 ENVIRONMENTS = "Terminal/num_envs"
 BATCH_PER_RANK = "Terminal/batch_per_rank"
 MPS = "Terminal/mps"
+BACKLOG = "Bus/backlog_frames"
+ACK_LATENCY = "Bus/ack_latency_ms"
+PUBLISH_COST = "Bus/publish_us"
 
 _ELSEWHERE = frozenset({"Train/iteration", MEAN_REWARD, EPISODE_LENGTH, TIMEOUT_RATE})
 _CANONICAL_ORDER = {tag: position for position, tag in enumerate(CANONICAL)}
@@ -60,12 +64,17 @@ def grouped(tags: Iterable[str]) -> dict[Group, list[Label]]:
     return groups
 
 
+def is_of_the_bus(tag: str) -> bool:
+    """Whether the bus measures it of itself."""
+    return tag in BUS or tag.startswith(DROPPED_PREFIX)
+
+
 def _order(tag: str) -> tuple[int, str]:
     return _CANONICAL_ORDER.get(tag, len(_CANONICAL_ORDER)), tag
 
 
 def _group(tag: str) -> Group | None:
-    if tag in _ELSEWHERE or tag in TERMINAL_ONLY:
+    if tag in _ELSEWHERE or tag in TERMINAL_ONLY or is_of_the_bus(tag):
         return None
     if tag.startswith("reward/"):
         return "terms"

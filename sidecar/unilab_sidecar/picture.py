@@ -57,6 +57,17 @@ class Progress(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
+class BusFigures:
+    """What the bus says of itself: frames that wait, milliseconds until one is journaled,
+    microseconds inside ``log()``, messages that were none."""
+
+    backlog: Reading | None = None
+    ack_latency_ms: Reading | None = None
+    publish_us: Reading | None = None
+    bad_messages: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class Rewards:
     """Mean episode return: over the window, its peak over what this viewer has seen, where it
     is going (``None`` with ten reports or fewer), and its course, oldest first: the last
@@ -124,6 +135,7 @@ class Picture:
     learner: LearnerTimeline | None = None
     collector: CollectorTimeline | None = None
     system: tuple[Metric, ...] = ()
+    bus: BusFigures = BusFigures()
 
     sources: tuple[SourceStatus, ...] = ()
     backends: tuple[BackendStatus, ...] = ()

@@ -24,7 +24,16 @@ from unilab_sidecar.contact import Contact
 from unilab_sidecar.grouping import Group, grouped
 from unilab_sidecar.newest import NewestValues
 from unilab_sidecar.notes import Notes
-from unilab_sidecar.picture import Journal, Metric, Picture, Reading, Reference, Rewards, Stage
+from unilab_sidecar.picture import (
+    BusFigures,
+    Journal,
+    Metric,
+    Picture,
+    Reading,
+    Reference,
+    Rewards,
+    Stage,
+)
 from unilab_sidecar.rewards import RewardCourse
 from unilab_sidecar.steady_rows import SteadyRows
 from unilab_sidecar.window import Values, Window
@@ -149,6 +158,7 @@ class Series:
                 means, run.algorithm, self._window.newest_mono_ns
             ),
             system=self._system(run, readings),
+            bus=_bus(head, readings),
             sources=self._contact.sources(),
             backends=head.backends if head else (),
             journal=_journal(head),
@@ -249,6 +259,15 @@ def _journal(head: Head | None) -> Journal:
     if head is None:
         return Journal()
     return Journal(head.update, head.durable, head.late_values, head.quarantined, head.journal_full)
+
+
+def _bus(head: Head | None, readings: dict[str, Reading]) -> BusFigures:
+    return BusFigures(
+        readings.get(grouping.BACKLOG),
+        readings.get(grouping.ACK_LATENCY),
+        readings.get(grouping.PUBLISH_COST),
+        head.bad_messages if head else 0,
+    )
 
 
 def _metrics(labels: list[grouping.Label], readings: dict[str, Reading]) -> tuple[Metric, ...]:

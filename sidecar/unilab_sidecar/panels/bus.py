@@ -7,7 +7,7 @@ from unilab_schema.identity import LEARNER, SourceKey
 from unilab_sidecar import formatting
 from unilab_sidecar.panels.header import REFERENCES, has_contact
 from unilab_sidecar.panels.parts import heading
-from unilab_sidecar.picture import Note, Picture
+from unilab_sidecar.picture import BusFigures, Note, Picture
 from unilab_sidecar.text import Block, Line, Segment, Style, clean, clip, left, line, right
 
 _STATES: dict[str, tuple[str, Style]] = {
@@ -23,6 +23,8 @@ _MAX_SOURCES = 16
 USUAL_EVENTS = 5
 _SHOWN_RANKS = 4
 _SKEW_S = 1.0
+_SILENT_S = 5.0
+"""A writer reports once a second."""
 _TABLE_CELLS = 65
 
 
@@ -66,6 +68,8 @@ def writers(picture: Picture, width: int) -> Block:
         books.append(Segment(f"  ! {journal.quarantined:,} quarantined", "bad"))
     trouble = [clip(line(Segment(f"! {clean(journal.problem)}", "bad")), width)]
     rows += [clip(line(*books), width), *(trouble if journal.problem else [])]
+    if figures := _figures(picture.bus):
+        rows.append(clip(line(Segment(left("bus", 13), "label"), *figures), width))
     return [heading("Writers", width), *rows]
 
 
@@ -85,6 +89,22 @@ def events(picture: Picture, width: int, rows: int = USUAL_EVENTS) -> Block:
         shown.append(note)
     reference = REFERENCES[picture.note_reference]
     return [heading("Events", width), *(clip(_event(note, reference), width) for note in shown)]
+
+
+def _figures(bus: BusFigures) -> list[Segment]:
+    """Back-pressure: what waits, how long, what it costs the training."""
+    parts: list[Segment] = []
+    if bus.backlog is not None:
+        parts.append(Segment(f"{formatting.whole(bus.backlog.value)} frames wait", "value"))
+    if bus.ack_latency_ms is not None:
+        text = f"  acked in {formatting.whole(bus.ack_latency_ms.value)} ms"
+        parts.append(Segment(text, "dim"))
+    if bus.publish_us is not None:
+        text = f"  log() {formatting.whole(bus.publish_us.value)} us"
+        parts.append(Segment(text, "dim"))
+    if bus.bad_messages:
+        parts.append(Segment(f"  {bus.bad_messages:,} bad messages", "warn"))
+    return parts
 
 
 def _event(note: Note, reference: str) -> Line:
@@ -136,10 +156,13 @@ def _source(source: SourceStatus, *, with_host: bool) -> Line:
 def _backend(backend: BackendStatus, update: int) -> Line:
     behind = max(update - backend.update, 0)
     style = _WRITER_STATES.get(backend.state, "warn")
+    is_over = backend.state in ("finished", "failed")
+    is_silent = backend.age_s is not None and backend.age_s > _SILENT_S and not is_over
     return line(
         Segment(left(clean(backend.name), 13), "label"),
         Segment(f"update {backend.update:,}", "value"),
         Segment(f"  {behind:,} behind" if behind else "  up to date", "dim"),
         Segment(f"  {clean(backend.state)}", style),
+        Segment(f"  silent for {formatting.age(backend.age_s)}" if is_silent else "", "warn"),
         Segment(f"  {clean(backend.text)}" if backend.text else "", "dim"),
     )
