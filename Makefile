@@ -1,5 +1,7 @@
 # `make demo` and `make test` need a Python (3.10 or newer) and nothing else.
 # PYTHON names another interpreter, DEMO_ARGS more arguments for the demo, TEST_ARGS for pytest.
+# SEEDS, FIRST and JOBS say how many schedules of faults `make soak-faults` plays, from which seed
+# on, and how many at once.
 
 PYTHON ?= python3
 VENV := .venv
@@ -10,7 +12,7 @@ PIP_INSTALL := $(BIN)/python -m pip --disable-pip-version-check install --quiet 
 .PHONY: help demo test test-slow test-all check fix bench clean
 
 help: ## this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 demo: $(VENV)/.demo ## a minute of real training on two ranks, shown live
 	@$(BIN)/unilab-metrics demo $(DEMO_ARGS)
@@ -36,6 +38,13 @@ fix: $(VENV)/.dev ## format, and repair what the linter can
 
 bench: $(VENV)/.dev ## the benchmarks, one after the other
 	@set -e; for bench in benchmarks/bench_*.py; do echo "== $$bench"; $(BIN)/python $$bench; done
+
+SEEDS ?= 200
+FIRST ?= 1
+JOBS ?= 3
+
+soak-faults: $(VENV)/.dev ## hundreds of trainings with kills and stops, and a table of the losses
+	@$(BIN)/python tests/soak/soak_faults.py --seeds $(SEEDS) --first $(FIRST) --jobs $(JOBS)
 
 clean: ## remove the virtual environment, caches and build results; runs in logs/ stay
 	rm -rf $(VENV) build dist .pytest_cache .hypothesis .ruff_cache .import_linter_cache .grimp_cache

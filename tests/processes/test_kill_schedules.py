@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 
+import psutil
 import pytest
 from fault_oracle import compare
 from fault_player import finish, play
@@ -42,6 +43,10 @@ def test_more_seeded_schedules(tmp_path: Path) -> None:
     assert side_by_side(scenarios) == {}
 
 
+def is_at_work(training: FaultTraining, group: tuple[str, ...]) -> bool:
+    return all(map(training.pid, (*group, "writer")))
+
+
 def killed(
     folder: Path,
     groups: Sequence[tuple[str, ...]],
@@ -53,12 +58,14 @@ def killed(
     """Kill the groups one after the other, each as soon as all of it is at work."""
     with FaultTraining(folder, sidecar=True) as training:
         training.start_attempt()
-        for group in groups:
-            training.until(lambda group=group: all(training.pid(place) for place in group))
+        for number, group in enumerate(groups):
+            training.until(lambda group=group: is_at_work(training, group))
             training.go_on(between_s)
-            if offline and group is groups[-1]:
+            training.until(lambda group=group: is_at_work(training, group))
+            if offline and number == len(groups) - 1:
                 training.is_finishing = True
-            assert len(training.kill(*group)) == len(group)
+            pids = training.kill(*group)
+            training.until(lambda pids=pids: not any(map(psutil.pid_exists, pids)))
         if not offline:
             training.go_on(between_s)
         finish(training, with_attempt=with_attempt)
