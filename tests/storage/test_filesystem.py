@@ -226,9 +226,10 @@ def test_a_spool_goes_to_shared_memory_while_there_is_room(tmp_path: Path, monke
     ("held", "free", "fits"),
     [
         (0, 0, False),
-        (0, 8, True),
-        (MIB - 1, 8 * MIB, True),
-        (MIB, 8 * MIB, False),
+        (0, 16 * MIB - 1, False),
+        (0, 16 * MIB, True),
+        (2 * MIB - 1, 16 * MIB, True),
+        (2 * MIB, 16 * MIB, False),
         (64 * MIB - 1, 1024 * MIB, True),
         (64 * MIB, 1024 * MIB, False),
     ],

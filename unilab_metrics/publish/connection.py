@@ -3,6 +3,7 @@ refuses our key."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -21,6 +22,7 @@ from unilab_metrics.transport.routes import Route, choose_route
 
 SEARCH_INTERVAL_NS = 50_000_000
 _SECOND_NS = 1_000_000_000
+_DESCRIPTORS = 24
 
 FindBus = Callable[[], ConnectionFile | None]
 """Where the aggregator is; cheap, called often, ``None`` while there is none. ``run_dir`` is
@@ -128,6 +130,7 @@ class Connection:
 
     def _connect(self, route: Route, now: int) -> None:
         if self._context is None:
+            _check_descriptors(self._wakeup.fileno())
             self._context = sockets.context()
         self.socket = sockets.dealer(self._context, route.ingest, route.curve)
         if route.curve is not None:
@@ -138,3 +141,15 @@ class Connection:
         self.poller.register(self.socket, zmq.POLLIN)
         self._route = route
         self._delivery.connected(now)
+
+
+def _check_descriptors(some: int) -> None:
+    """Raises ``OSError`` unless this process may open as many as a context and a socket need:
+    libzmq ends the process if it gets none for a poller."""
+    held: list[int] = []
+    try:
+        for _ in range(_DESCRIPTORS):
+            held.append(os.dup(some))
+    finally:
+        for descriptor in held:
+            os.close(descriptor)

@@ -21,6 +21,7 @@ from unilab_metrics.publish.runless import LacksRun, has_run
 from unilab_metrics.publish.shipper import Shipper, StandIn, Supervise
 from unilab_metrics.publish.spool import Spool
 from unilab_metrics.publish.spool_files import limits
+from unilab_metrics.publish.wakeup import Wakeup
 from unilab_metrics.storage.filesystem import boot_id, private_directory
 from unilab_metrics.storage.spool_reader import LEASE_NAME
 from unilab_metrics.storage.standard_streams import fill_standard_streams
@@ -59,6 +60,7 @@ def open_publisher(
     counted = Losses()
     try:
         spool = _new_spool(launch_directory, identity, counted)
+        wakeup = _wakeup_of(spool)
     except (OSError, StorageError) as error:
         counted.note(error)
         text = f"metrics of this process are not logged: {error}"
@@ -70,6 +72,7 @@ def open_publisher(
     shipper = Shipper(
         spool,
         counted,
+        wakeup=wakeup,
         find_bus=find_bus,
         supervise=supervise,
         stand_in=stand_in,
@@ -98,6 +101,14 @@ def _new_spool(launch_directory: Path, identity: Identity, counted: Losses) -> S
         # The aggregator of an earlier attempt has removed the empty directory meanwhile.
         private_directory(launch_directory)
         return _spool_within_limits(identity, counted, launch_directory)
+
+
+def _wakeup_of(spool: Spool) -> Wakeup:
+    try:
+        return Wakeup()
+    except OSError:
+        spool.close(remove=True)
+        raise
 
 
 def _spool_within_limits(identity: Identity, counted: Losses, launch_directory: Path) -> Spool:

@@ -84,6 +84,7 @@ class Shipper:
         wait_for_backends: bool = False,
         find_run: Callable[[], Path | None] = _unknown,
         figures: OwnFigures | None = None,
+        wakeup: Wakeup | None = None,
     ) -> None:
         self._spool = spool
         self._figures = OwnFigures() if figures is None else figures
@@ -94,7 +95,7 @@ class Shipper:
         self._find_run = find_run
         self._trouble = ""
         self._delivery = Delivery()
-        self._wakeup = Wakeup()
+        self._wakeup = wakeup or Wakeup()
         self._connection = Connection(find_bus, self._delivery, self._wakeup, counted)
         self._watermark_ns = 0
         self._last_batch_ns = 0

@@ -6,6 +6,7 @@ import os
 import warnings
 from dataclasses import dataclass
 from datetime import datetime, timezone
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from unilab_metrics.publish.opening import open_publisher
 from unilab_metrics.publish.publisher import Publisher
 from unilab_metrics.run import inheritance
 from unilab_metrics.run.binding import resolve_bind
+from unilab_metrics.run.directory import create_run_directory
 from unilab_metrics.run.finding import (
     BusFinder,
     launch_of_child,
@@ -26,7 +28,8 @@ from unilab_metrics.run.finding import (
     run_to_go_on_with,
 )
 from unilab_metrics.run.inheritance import Inherited
-from unilab_metrics.run.opening import open_run, supervise_aggregator
+from unilab_metrics.run.opening import open_run
+from unilab_metrics.run.rank_zero import RankZeroRun
 from unilab_metrics.run.ranks import Place, resolve_place
 from unilab_metrics.run.standing_in import StandIn
 from unilab_metrics.run.tracker import plain_config
@@ -107,10 +110,12 @@ def open_rank(wish: RankWish) -> Publisher:
     opened = inheritance.count_opened()
     launch = launch_of_rank(environ, place, inherited, run_dir, opened)
     config = plain_config(wish.config)
+    reports = _Reports()
+    opening = None
     if place.rank == 0:
-        run_dir = open_run(
-            run_dir or run_to_go_on_with(environ, launch),
-            log_root=wish.log_root,
+        started = datetime.now(timezone.utc)
+        fill = partial(
+            open_run,
             run=run,
             config=config,
             launch=launch,
@@ -118,8 +123,16 @@ def open_rank(wish: RankWish) -> Publisher:
             backends=_with_tensorboard(wish.backends),
             log_interval=wish.log_interval,
             bind=_bind(wish.bind),
-            started=datetime.now(timezone.utc),
+            started=started,
         )
+        names = (wish.log_root.absolute(), run.algorithm, run.task, run.sim_backend)
+        opening = RankZeroRun(
+            run_dir or run_to_go_on_with(environ, launch),
+            choose=lambda: create_run_directory(*names, started.astimezone()),
+            fill=fill,
+            report=reports,
+        )
+        run_dir = opening.run_dir
     inheritance.pass_on(
         run_dir=run_dir,
         launch=launch,
@@ -127,26 +140,25 @@ def open_rank(wish: RankWish) -> Publisher:
         algorithm=run.algorithm,
         strict=run.strict,
     )
-    reports = _Reports()
-    supervisor = None
-    if place.rank == 0 and run_dir is not None:
-        # The shipper starts it, once our spool is there for it to see.
-        supervisor = supervise_aggregator(run_dir, reports)
     find_bus = BusFinder(run_dir, launch)
+    spools = spool_root() / launch
+    if opening is not None and opening.trouble:
+        _warn(f"{opening.trouble}; frames wait in {spools}, the run is opened when that works")
     publisher = open_publisher(
         SourceKey(place.rank, wish.role, wish.instance),
         run,
-        launch_directory=spool_root() / launch,
+        launch_directory=spools,
         find_bus=find_bus,
         find_run=lambda: find_bus.run_dir,
-        supervise=supervisor,
+        # The shipper starts the aggregator, once our spool is there for it to see.
+        supervise=opening,
         stand_in=_stand_in(launch, place, find_bus, reports),
-        wait_for_backends=supervisor is not None,
+        wait_for_backends=opening is not None,
         expected_learners=wish.expected_learners or place.world_size,
         version=__version__,
     )
     reports.publisher = publisher
-    if supervisor is not None and config:
+    if opening is not None and config:
         _publish_config(publisher, config)
     return publisher
 

@@ -13,7 +13,6 @@ from unilab_metrics.config import AGGREGATOR_LOG_FILE
 from unilab_metrics.errors import StorageError
 from unilab_metrics.helper_life import Trouble
 from unilab_metrics.run.bus_settings import read_settings, write_settings
-from unilab_metrics.run.directory import create_run_directory
 from unilab_metrics.run.launch_file import announce_run
 from unilab_metrics.run.launch_key import ProcessName
 from unilab_metrics.run.processes import Helper, last_log_line, start_aggregator
@@ -27,9 +26,8 @@ from unilab_schema.identity import RunInfo
 
 
 def open_run(
-    run_dir: Path | None,
+    run_dir: Path,
     *,
-    log_root: Path,
     run: RunInfo,
     config: Mapping[str, Any],
     launch: str,
@@ -39,18 +37,14 @@ def open_run(
     started: datetime,
     bind: str = "",
 ) -> Path:
-    """Make the run directory and tell the other local ranks of it; the absolute path.
+    """Make the run in its directory and tell the other local ranks of it; the absolute path.
 
     ``run_dir``: where it is to be; a run that lies there already goes on. ``keeper``: a
     launcher that may start this rank again. Raises ``OSError`` and ``StorageError`` if there
     can be no run.
     """
-    if run_dir is None:
-        local = started.astimezone()
-        run_dir = create_run_directory(log_root, run.algorithm, run.task, run.sim_backend, local)
-    else:
-        run_dir.mkdir(parents=True, exist_ok=True)
-        run_dir = run_dir.resolve()
+    run_dir.mkdir(parents=True, exist_ok=True)
+    run_dir = run_dir.resolve()
     private_directory(bus_directory(run_dir))
     write_settings(run_dir, launch=launch, backends=backends, log_interval=log_interval, bind=bind)
     write_run_config(run_dir, run, config, started)

@@ -24,6 +24,9 @@ SPOOL_VARIABLE = "UNILAB_METRICS_SPOOL"
 RUNTIME_VARIABLE = "UNILAB_METRICS_RUNTIME"
 SHARED_MEMORY_BYTES = 64 * 1024 * 1024
 """All our spools of a node together hold less than this in shared memory."""
+_LEAST_SHARED_BYTES = 16 * 1024 * 1024
+"""A container with less shared memory has a better use for it."""
+_LEAST_FREE_BYTES = 1024 * 1024
 MAX_RUNTIME_PATH_BYTES = 60
 """Leaves room for a socket's name within the 104 to 108 bytes of ``sun_path``."""
 
@@ -215,7 +218,7 @@ def spool_root(
 
     ``UNILAB_METRICS_SPOOL`` overrides. Shared memory while all our spools of the node hold
     less than ``SHARED_MEMORY_BYTES`` and less than an eighth of what is free there, else a
-    directory on a local disk. Never a network file system.
+    directory on a local disk, the first with room. Never a network file system.
     Raises :class:`SpoolError` when there is no such place.
     """
     chosen = _chosen(SPOOL_VARIABLE)
@@ -225,19 +228,27 @@ def spool_root(
         except (OSError, StorageError) as error:
             raise SpoolError(chosen, f"{SPOOL_VARIABLE} is not usable: {error}") from error
     reasons: list[str] = []
+    cramped: list[Path] = []
     for root in spool_candidates(shared_memory):
         try:
+            space = statvfs(root.parent)
+            free = space.f_bavail * space.f_frsize
             if root.parent == shared_memory:
-                space = statvfs(shared_memory)
-                if not fits_shared_memory(held_bytes(root), space.f_bavail * space.f_frsize):
+                if not fits_shared_memory(held_bytes(root), free):
                     reasons.append(f"{root}: shared memory is used up")
                     continue
             elif not is_local_filesystem(root.parent):
                 reasons.append(f"{root}: not on a local disk")
                 continue
+            elif free < _LEAST_FREE_BYTES:
+                cramped.append(root)
+                continue
             return private_directory(root)
         except (OSError, StorageError) as error:
             reasons.append(str(error))
+    for root in cramped:
+        with contextlib.suppress(OSError, StorageError):
+            return private_directory(root)
     raise SpoolError(shared_memory, "no place for a spool: " + "; ".join(reasons))
 
 
@@ -255,7 +266,7 @@ def spool_candidates(shared_memory: Path = _SHARED_MEMORY) -> list[Path]:
 
 def fits_shared_memory(held: int, free: int) -> bool:
     """Whether another spool may start in shared memory, given bytes held and free there."""
-    return held < min(SHARED_MEMORY_BYTES, free // 8)
+    return free >= _LEAST_SHARED_BYTES and held < min(SHARED_MEMORY_BYTES, free // 8)
 
 
 def held_bytes(root: Path) -> int:
