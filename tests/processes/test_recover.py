@@ -50,6 +50,10 @@ def started(tmp_path: Path, count: int = 40) -> tuple[subprocess.Popen[str], Pat
     return training, only_run(tmp_path)
 
 
+def values(run_dir: Path) -> list[tuple[int, float]]:
+    return scalars(run_dir).get("Loss/value", [])
+
+
 def one_more(training: subprocess.Popen[str]) -> None:
     assert training.stdin is not None
     assert training.stdout is not None
@@ -69,7 +73,7 @@ def killed_together(tmp_path: Path, count: int = 40, more: int = 5) -> Path:
     """A run whose training, aggregator and writer died at once, the last frames unsent."""
     training, run_dir = started(tmp_path, count)
     pid = aggregator_pid(run_dir)
-    until(lambda: len(scalars(run_dir).get("Loss/value", [])) == count, 30.0)
+    until(lambda: len(values(run_dir)) == count, 30.0)
     os.kill(pid, signal.SIGSTOP)
     for _ in range(more):
         one_more(training)
@@ -85,7 +89,7 @@ def test_frames_that_never_left_the_spool_reach_the_backend_once(tmp_path: Path)
     assert "adopted      5 records of 1 process" in output
     assert "ended        failed: gone without goodbye: learner of rank 0 (written now)" in output
     assert "losses       0 frames lost, dropped: nothing" in output
-    assert scalars(run_dir) == {"Loss/value": [(n, float(n)) for n in range(45)]}
+    assert values(run_dir) == [(n, float(n)) for n in range(45)]
     verified = verify_run(run_dir)
     assert (verified.history.ended, verified.lost_frames) == ("failed", 0)
     summary = read_summary(run_dir)
@@ -119,7 +123,7 @@ def test_a_live_run_is_refused_and_named(tmp_path: Path) -> None:
     training.communicate()
     # An aggregator that was on its way up may finish the run instead.
     recover(run_dir, "--wait", "30")
-    assert len(scalars(run_dir)["Loss/value"]) == 3
+    assert len(values(run_dir)) == 3
 
 
 def test_a_run_that_never_had_an_aggregator_is_recovered_from_its_spool(tmp_path: Path) -> None:
@@ -133,7 +137,7 @@ def test_a_run_that_never_had_an_aggregator_is_recovered_from_its_spool(tmp_path
     assert report["complete"]
     assert report["iterations_sealed"] == 7
     assert report["adopted"][0]["pid"] == training.pid
-    assert scalars(run_dir) == {"Loss/value": [(n, float(n)) for n in range(7)]}
+    assert values(run_dir) == [(n, float(n)) for n in range(7)]
 
 
 def test_a_copy_on_another_node_says_whose_spool_is_not_there(
@@ -150,7 +154,7 @@ def test_a_copy_on_another_node_says_whose_spool_is_not_there(
     output = recover(copied)
     assert "not here     learner of rank 0" in output
     assert "its spool is not on this node" in output
-    assert len(scalars(copied)["Loss/value"]) == 10
+    assert len(values(copied)) == 10
     hidden.rename(spool)
     monkeypatch.undo()
     shutil.rmtree(spool)

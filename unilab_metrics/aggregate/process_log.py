@@ -6,7 +6,14 @@ import os
 from contextlib import suppress
 from datetime import datetime
 
-_STDOUT = 1
+_STDOUT, _STDERR = 1, 2
+_fd = _STDOUT
+
+
+def say_on_stderr() -> None:
+    """From now on: for a command whose standard output is its answer."""
+    global _fd  # noqa: PLW0603 (where a process's log goes is a matter of the process)
+    _fd = _STDERR
 
 
 def say(text: str) -> None:
@@ -14,4 +21,4 @@ def say(text: str) -> None:
     the process, and nothing waits in a buffer for one."""
     now = datetime.now().astimezone().isoformat(sep=" ", timespec="milliseconds")
     with suppress(OSError):
-        os.write(_STDOUT, f"{now} {text}\n".encode("utf-8", "backslashreplace"))
+        os.write(_fd, f"{now} {text}\n".encode("utf-8", "backslashreplace"))

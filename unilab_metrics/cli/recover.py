@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
-import io
 import json
 from pathlib import Path
 
@@ -59,13 +57,13 @@ def recover(run_dir: Path, wait_s: float, timeout_s: float, *, as_json: bool) ->
     run_summary.json up to date, and removes what is safely in the journal. A second time
     there is nothing to do. Frames on other nodes stay there: run it there too, before.
     """
+    from unilab_metrics.aggregate.process_log import say_on_stderr
     from unilab_metrics.run.recovering import recover_run
     from unilab_metrics.run.recovery_report import recovery_fields, recovery_lines
 
     run_dir = existing_run(run_dir).absolute()
-    # What an aggregator says into its log is in the report here.
-    with contextlib.redirect_stdout(io.StringIO()):
-        recovery = recover_run(run_dir, wait_s=wait_s, timeout_s=timeout_s)
+    say_on_stderr()
+    recovery = recover_run(run_dir, wait_s=wait_s, timeout_s=timeout_s)
     if as_json:
         click.echo(json.dumps(recovery_fields(recovery), indent=2))
     else:

@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import click
 
 from unilab_metrics.cli.directories import existing_run
+from unilab_metrics.errors import StorageError, VerificationError
 
 _EPILOG = """\b
 Examples
   unilab-metrics verify logs/sac/cart_reach/2026-03-09_18-30-00_numpy
+  unilab-metrics verify RUN_DIR --json | jq .sources
 
 \b
 Exit codes
-  0  the backend equals the history
+  0  everything agrees; of a live run, as far as it has come
   3  no run in RUN_DIR
-  6  a damaged history, or one of a version that this program does not know
-  7  something is missing, doubled or changed; the first difference is named
+  6  a damaged journal, or one of a version that this program does not know
+  7  something is missing, doubled or changed, or waits in a spool for `recover`; the first
+     difference is named
 """
 
 
@@ -29,16 +33,31 @@ Exit codes
     metavar="N",
     help="The backends hold every N-th iteration; as the run was started by default.",
 )
-def verify(run_dir: Path, log_interval: int | None) -> None:
-    """Compare the history of RUN_DIR with its TensorBoard files, point by point.
+@click.option("--json", "as_json", is_flag=True, help="One JSON object instead of lines.")
+def verify(run_dir: Path, log_interval: int | None, *, as_json: bool) -> int | None:
+    """Compare what the processes of RUN_DIR wrote with its journal and its backends.
 
-    Counts per tag, values to float32, steps that never fall, gaps and drops. A live run is
-    compared as far as its backend is.
+    Spools against the journal: every record once, what is lost named. The wal, folded once
+    more, against the history: the same updates, byte for byte. The history against the
+    TensorBoard files, point by point: counts per tag, values to float32, steps that never
+    fall. Only reads; a live run is compared as far as it has come.
     """
     from unilab_metrics.run.bus_settings import read_settings
-    from unilab_metrics.run.verify import report, verify_run
+    from unilab_metrics.run.verify import verify_run
+    from unilab_metrics.run.verify_report import report, report_fields
 
     run_dir = existing_run(run_dir)
     interval = log_interval or read_settings(run_dir).log_interval
-    for line in report(verify_run(run_dir, log_interval=interval)):
-        click.echo(line)
+    try:
+        verified = verify_run(run_dir, log_interval=interval)
+    except (StorageError, VerificationError) as error:
+        if not as_json:
+            raise
+        click.echo(json.dumps({"ok": False, "problem": str(error)}, indent=2))
+        return int(error.exit_code)
+    if as_json:
+        click.echo(json.dumps(report_fields(verified), indent=2))
+    else:
+        for line in report(verified):
+            click.echo(line)
+    return None

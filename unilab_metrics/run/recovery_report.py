@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from unilab_metrics.run.recovering import BackendResult, Recovery
-from unilab_metrics.run.verify import dropped_text
+from unilab_metrics.run.verify_report import dropped_text, total
 from unilab_schema.identity import Identity
 
 
@@ -100,11 +100,7 @@ def _position(backend: BackendResult, last: int) -> str:
 
 
 def _drops(recovery: Recovery) -> dict[str, int]:
-    drops: dict[str, int] = {}
-    for source in recovery.outcome.sources:
-        for reason, count in source.drops.items():
-            drops[reason] = drops.get(reason, 0) + count
-    return drops
+    return total(source.drops for source in recovery.outcome.sources)
 
 
 def _name(identity: Identity) -> str:

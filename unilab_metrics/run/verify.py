@@ -1,9 +1,9 @@
-"""Proof that a run lost and changed nothing: its history against what its backend holds.
+"""Proof that a run lost and changed nothing: spools, wal, history and backend agree.
 
-The history is read with the reader and turned into points with the rules that the writer
-has; the event files are read back byte by byte. Both go by one point at a time, so that a
-run of any length fits. What was lost before the history is named from ``run_summary.json``:
-a killed process's own count is a lower bound.
+The wal is folded once more and must give the history (``verify_journal``). The history is read
+with the reader and turned into points with the rules that the writer has; the event files are
+read back byte by byte. All of it goes by one record at a time, so that a run of any length
+fits. A killed process's own count of what it dropped is a lower bound.
 """
 
 from __future__ import annotations
@@ -17,10 +17,13 @@ from typing import Any, NamedTuple, cast
 import numpy as np
 
 from unilab_metrics.errors import ExitCode, RunNotFoundError, StorageError, VerificationError
+from unilab_metrics.run.bus_settings import read_settings
 from unilab_metrics.run.event_points import Point, held_position, marked_points
 from unilab_metrics.run.summary import read_summary
+from unilab_metrics.run.verify_journal import JournalFacts, verify_journal
+from unilab_metrics.storage.lease import is_free
 from unilab_metrics.subscribe.history import HistoryReader, HistoryRecord
-from unilab_metrics.transport.rendezvous import bus_directory
+from unilab_metrics.transport.rendezvous import aggregator_lease, bus_directory
 from unilab_metrics.write.items import Scalar, Scalars
 from unilab_metrics.write.position import Position
 from unilab_metrics.write.selection import Selection
@@ -36,16 +39,38 @@ class HistoryFacts(NamedTuple):
     ended: str | None
 
 
+class AttemptFacts(NamedTuple):
+    """``iterations``: sealed ones. ``ended``: its status, ``None`` while it runs."""
+
+    attempt: int
+    iterations: int
+    ended: str | None
+
+
+class BackendFacts(NamedTuple):
+    """``update``: the last one that the backend holds; ``is_compared``: whether its points were
+    read back."""
+
+    name: str
+    update: int
+    is_compared: bool
+
+
 class Verified(NamedTuple):
     """A run that passed. ``behind``: history entries that the backend of a run that has not
     ended may still lack. ``lost_frames`` and ``dropped_calls``: what never reached the
-    history, ``None`` if the run left no summary."""
+    history, ``None`` if the run left no summary. ``journal``: ``None`` without a wal.
+    ``is_live``: whether an aggregator is at work, so that this holds as far as it has come."""
 
     history: HistoryFacts
     points_per_tag: dict[str, int]
     behind: int
     lost_frames: int | None
     dropped_calls: dict[str, int] | None
+    attempts: tuple[AttemptFacts, ...] = ()
+    backends: tuple[BackendFacts, ...] = ()
+    journal: JournalFacts | None = None
+    is_live: bool = False
 
 
 class DamagedHistoryError(StorageError):
@@ -60,14 +85,15 @@ class DamagedHistoryError(StorageError):
 
 
 def verify_run(run_dir: Path, *, log_interval: int = 1) -> Verified:
-    """Compare a run's history with its event files. ``log_interval``: as the run had it.
+    """Compare a run's spools, journal and event files. ``log_interval``: as the run had it.
 
     Raises ``VerificationError`` at the first difference, ``DamagedHistoryError``,
-    ``RunNotFoundError``, ``UnknownVersionError`` and ``OSError``.
+    ``DamagedWalError``, ``RunNotFoundError``, ``UnknownVersionError`` and ``OSError``.
     """
     bus_dir = bus_directory(run_dir)
     if not bus_dir.is_dir():
         raise RunNotFoundError(run_dir, "holds no run")
+    is_live = not is_free(aggregator_lease(run_dir))
     held = held_position(run_dir)
     position = held.position or Position()
     history = _History(bus_dir, position.update, log_interval)
@@ -80,42 +106,33 @@ def verify_run(run_dir: Path, *, log_interval: int = 1) -> Verified:
         )
     if history.ended is not None and held.unmarked:
         raise VerificationError(f"tensorboard holds {held.unmarked} points beyond its last mark")
+    journal = verify_journal(run_dir, is_live=is_live)
     lost, drops = _losses(run_dir)
     facts = HistoryFacts(history.entries, history.updates, history.ended)
-    return Verified(facts, counts, history.behind, lost, drops)
+    return Verified(
+        facts,
+        counts,
+        history.behind,
+        lost,
+        drops,
+        tuple(history.attempts.values()),
+        _backends(run_dir, position.update),
+        journal,
+        is_live,
+    )
 
 
-def report(verified: Verified) -> list[str]:
-    """The result for people. Pure."""
-    counts = verified.points_per_tag.values()
-    history = verified.history
-    spread = f", {span(counts)} each" if counts else ""
-    behind = f", {verified.behind} entries behind" if verified.behind else ""
-    lines = [
-        f"history      {history.entries:,} entries, {history.updates:,} iterations, gap-free, "
-        + (history.ended or "not ended yet"),
-        f"tensorboard  {len(counts)} tags, {sum(counts):,} points{spread}, equal to the history"
-        + behind,
-    ]
-    if history.ended is None:
-        lines.append("losses       the run has not ended yet")
-    elif verified.lost_frames is None:
-        lines.append("losses       unknown: the run left no summary")
-    else:
-        dropped = dropped_text(verified.dropped_calls or {})
-        lines.append(f"losses       {verified.lost_frames} frames lost, dropped: {dropped}")
-    return lines
-
-
-def span(counts: Any) -> str:
-    """The least and the most of some counts: ``600 to 1,500``, or one number. Pure."""
-    least, most = min(counts), max(counts)
-    return f"{least:,}" if least == most else f"{least:,} to {most:,}"
-
-
-def dropped_text(drops: dict[str, int]) -> str:
-    """Drops by reason in one line. Pure."""
-    return ", ".join(f"{count:,} {reason}" for reason, count in sorted(drops.items())) or "nothing"
+def _backends(run_dir: Path, tensorboard: int) -> tuple[BackendFacts, ...]:
+    # What a backend elsewhere holds only its writer knows, who told the summary.
+    bus = cast("dict[str, Any]", (read_summary(run_dir) or {}).get("bus") or {})
+    told = cast("dict[str, int]", bus.get("backends") or {})
+    names = dict.fromkeys([*read_settings(run_dir).backends, *told])
+    return tuple(
+        BackendFacts(
+            name, tensorboard if name == "tensorboard" else told.get(name, 0), name == "tensorboard"
+        )
+        for name in names
+    )
 
 
 class _History:
@@ -128,6 +145,7 @@ class _History:
         self._steps: dict[str, int] = {}
         self.entries = self.updates = self.behind = 0
         self.ended: str | None = None
+        self.attempts: dict[int, AttemptFacts] = {}
 
     def points(self) -> Iterator[Point]:
         with HistoryReader(self._bus_dir) as reader:
@@ -153,11 +171,17 @@ class _History:
         match record.entry:
             case Update():
                 self.updates += 1
+                known = self._attempt(record.entry.attempt)
+                self.attempts[known.attempt] = known._replace(iterations=known.iterations + 1)
             case RunEnded():
                 self.ended = record.entry.status
+                known = self._attempt(record.entry.attempt)
+                self.attempts[known.attempt] = known._replace(ended=self.ended)
             case AttemptOpened():
                 self.ended = None
                 self._steps.clear()
+                known = self._attempt(record.entry.attempt)
+                self.attempts[known.attempt] = known._replace(ended=None)
             case _:
                 pass
         if record.sequence > self._held:
@@ -167,6 +191,9 @@ class _History:
         if isinstance(record.entry, Update):
             self._check_steps(points)
         return points
+
+    def _attempt(self, number: int) -> AttemptFacts:
+        return self.attempts.get(number, AttemptFacts(number, 0, None))
 
     def _check_steps(self, points: list[Point]) -> None:
         for point in points:

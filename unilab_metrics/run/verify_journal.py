@@ -1,0 +1,209 @@
+"""Does the journal hold what the sources wrote, and does its wal give its history?"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, NamedTuple, cast
+
+from unilab_metrics.aggregate.refolding import Refold
+from unilab_metrics.aggregate.sources import SourceState
+from unilab_metrics.aggregate.state import Publication
+from unilab_metrics.errors import ExitCode, StorageError, VerificationError
+from unilab_metrics.run.bus_settings import read_settings
+from unilab_metrics.run.spool_places import spool_places, spools_in
+from unilab_metrics.run.summary import read_summary
+from unilab_metrics.storage.lease import is_free
+from unilab_metrics.storage.spool_reader import LEASE_NAME, SpoolReader
+from unilab_metrics.subscribe.history import HistoryReader, HistoryRecord
+from unilab_metrics.transport.rendezvous import bus_directory
+from unilab_schema.codec import encode_payload
+from unilab_schema.identity import SourceKey
+from unilab_schema.updates import Supplement, Update
+
+
+class DamagedWalError(StorageError):
+    """Bytes of the wal that cannot be read. Facts: ``path``, ``places``."""
+
+    exit_code = ExitCode.DAMAGED
+
+    def __init__(self, bus_dir: Path, places: int) -> None:
+        where = "1 place" if places == 1 else f"{places} places"
+        super().__init__(bus_dir, f"the wal is damaged in {where}")
+        self.places = places
+
+
+class SourceFacts(NamedTuple):
+    """One process. ``journaled``: records; ``lost``: sequences that are in no record, and
+    ``reasons`` as far as the wal says them. ``goodbye``: whether its End record is there, which
+    makes the counts exact. ``waiting``: records in its spool that the journal lacks, ``None`` if
+    the spool is not here. ``drops``: calls that never got a sequence."""
+
+    key: SourceKey
+    pid: int
+    host: str
+    attempt: int
+    state: str
+    journaled: int
+    lost: int
+    reasons: dict[str, int]
+    goodbye: bool
+    waiting: int | None
+    drops: dict[str, int]
+
+
+class JournalFacts(NamedTuple):
+    """``refolded``: updates that the wal gave once more, of ``updates``."""
+
+    refolded: int
+    updates: int
+    sources: tuple[SourceFacts, ...]
+
+
+def verify_journal(run_dir: Path, *, is_live: bool) -> JournalFacts | None:
+    """Compare wal, history and spools; ``None`` for a run without a wal.
+
+    Raises ``VerificationError`` at the first difference, :class:`DamagedWalError`,
+    ``UnknownVersionError`` and ``OSError``.
+    """
+    bus_dir = bus_directory(run_dir)
+    refold = Refold(bus_dir)
+    if not refold.has_wal:
+        return None
+    refolded = _compare(bus_dir, refold, is_live=is_live)
+    if refold.damaged:
+        raise DamagedWalError(bus_dir, refold.damaged)
+    data = refold.state.data
+    waiting = _waiting(run_dir, data.sources, is_live=is_live)
+    sources = tuple(
+        _facts(source, refold.reasons.get(source.index, {}), waiting.get(source.index))
+        for source in data.sources
+    )
+    if not is_live and data.ended is not None:
+        _check_summary(run_dir, data.attempt, data.next_update - 1, sources)
+    return JournalFacts(refolded, data.next_update - 1, sources)
+
+
+def _compare(bus_dir: Path, refold: Refold, *, is_live: bool) -> int:
+    """How many updates came out the same."""
+    with HistoryReader(bus_dir) as reader:
+        history = _History(reader)
+        refolded = 0
+        for publication in refold.publications():
+            record = history.at(publication.sequence)
+            if refold.damaged:
+                # What could not be folded shifts what follows.
+                continue
+            if record is None:
+                if is_live and history.last < publication.sequence:
+                    continue  # the wal is written first
+                raise VerificationError(
+                    f"the wal gives update {publication.sequence}, which the history lacks"
+                )
+            _check_same(refold, publication, record)
+            refolded += 1
+        known = refold.state.data.next_update - 1
+        beyond = history.at(known + 1)
+        if beyond is not None and not is_live and not refold.damaged:
+            raise VerificationError(
+                f"the history has update {beyond.sequence}, the wal gives none after {known}"
+            )
+    return refolded
+
+
+class _History:
+    """The history's records by rising sequence."""
+
+    def __init__(self, reader: HistoryReader) -> None:
+        self._reader = reader
+        self._records: list[HistoryRecord] = []
+        self._next = 0
+        self.last = 0
+
+    def at(self, sequence: int) -> HistoryRecord | None:
+        """The record of a sequence, which is not below the last one that was asked for."""
+        while True:
+            while self._next < len(self._records):
+                record = self._records[self._next]
+                if record.sequence == sequence:
+                    return record
+                if record.sequence > sequence:
+                    return None
+                self._next += 1
+            self._records, self._next = self._reader.poll(1000), 0
+            if not self._records:
+                return None
+            self.last = self._records[-1].sequence
+
+
+def _check_same(refold: Refold, publication: Publication, record: HistoryRecord) -> None:
+    entry = publication.entry
+    same = type(entry) is type(record.entry) and encode_payload(entry) == encode_payload(
+        record.entry
+    )
+    if same and isinstance(entry, Update | Supplement):
+        # A layout that has been forgotten meanwhile cannot be compared.
+        same = refold.state.layouts.tags(entry.layout) in {None, record.tags}
+    if not same:
+        what, found = type(entry).__name__, type(record.entry).__name__
+        which = f" of iteration {entry.iteration}" if isinstance(entry, Update) else ""
+        kind = f"{what}{which}" if what == found else f"{what}{which}, not {found}"
+        raise VerificationError(
+            f"update {publication.sequence}: the wal gives another {kind} than the history has"
+        )
+
+
+def _waiting(run_dir: Path, sources: list[SourceState], *, is_live: bool) -> dict[int, int]:
+    """Records in spools of this node that the journal lacks, by source."""
+    by_path = {Path(source.identity.spool_path): source for source in sources}
+    places = spool_places(read_settings(run_dir), [source.identity for source in sources])
+    found: dict[int, int] = {}
+    for directory in spools_in(places):
+        source = by_path.get(directory)
+        last = SpoolReader(directory).last()
+        waiting = max(last - (source.cursor if source is not None else 0), 0)
+        if source is not None:
+            found[source.index] = waiting
+        if waiting and not is_live and is_free(directory / LEASE_NAME):
+            raise VerificationError(
+                f"{waiting:,} records wait in {directory}; take them in with "
+                f"`unilab-metrics recover {run_dir}`"
+            )
+    return found
+
+
+def _facts(source: SourceState, reasons: Mapping[str, int], waiting: int | None) -> SourceFacts:
+    identity = source.identity
+    return SourceFacts(
+        identity.key,
+        identity.pid,
+        identity.host,
+        source.attempt,
+        "finished" if source.ended is not None else source.status,
+        source.cursor - source.lost_frames,
+        source.lost_frames,
+        dict(reasons),
+        source.ended is not None,
+        waiting,
+        dict(source.drops),
+    )
+
+
+def _check_summary(
+    run_dir: Path, attempt: int, updates: int, sources: tuple[SourceFacts, ...]
+) -> None:
+    """What the summary says of losses, if it speaks of all of this journal."""
+    bus = cast("dict[str, Any]", (read_summary(run_dir) or {}).get("bus") or {})
+    if (bus.get("attempt"), bus.get("updates")) != (attempt, updates):
+        return
+    told = {
+        (row.get("role"), row.get("rank"), row.get("instance"), row.get("pid")): row
+        for row in cast("list[dict[str, Any]]", bus.get("sources") or [])
+    }
+    for source in sources:
+        row = told.get((source.key.role, source.key.rank, source.key.instance, source.pid))
+        if row is not None and row.get("lost_frames") != source.lost:
+            raise VerificationError(
+                f"the summary says that {row.get('lost_frames')} frames of the {source.key.role} "
+                f"of rank {source.key.rank} are lost, the journal says {source.lost}"
+            )
