@@ -22,7 +22,7 @@ from unilab_metrics.aggregate.attendance import missing_learners
 from unilab_metrics.aggregate.blocks import BlockStore
 from unilab_metrics.aggregate.bus_meter import BusMeter
 from unilab_metrics.aggregate.core import Core
-from unilab_metrics.aggregate.endurance import Endurance, raise_descriptor_limit
+from unilab_metrics.aggregate.endurance import Endurance, needing, raise_descriptor_limit
 from unilab_metrics.aggregate.entries import RunEnd
 from unilab_metrics.aggregate.ingest import Ingest
 from unilab_metrics.aggregate.journal import Journal
@@ -60,16 +60,19 @@ def run_aggregator(
     """Run until every source is finished or gone and the backends are complete.
 
     Returns the process's exit code. Raises ``LeaseHeldError`` if the run has an aggregator,
-    ``UnknownVersionError`` or ``DamagedFileError`` for a journal that it cannot continue, and
-    ``EndpointError``.
+    ``UnknownVersionError`` or ``DamagedFileError`` for a journal that it cannot continue,
+    ``StorageError`` for a directory that it cannot write, and ``EndpointError``.
     """
-    bus_dir = private_directory(bus_directory(run_dir))
+    bus_dir = bus_directory(run_dir)
     owner = f"pid {os.getpid()} on {socket.gethostname()}".encode()
-    held = Lease.create(bus_dir, AGGREGATOR_LEASE, owner)
+    with needing(bus_dir):
+        held = Lease.create(private_directory(bus_dir), AGGREGATOR_LEASE, owner)
     try:
-        journal = Journal(bus_dir)
+        with needing(bus_dir):
+            journal = Journal(bus_dir)
         try:
-            blocks = BlockStore(bus_dir, journal)
+            with needing(bus_dir):
+                blocks = BlockStore(bus_dir, journal)
             try:
                 core = Core(journal, blocks, options.straggler_deadline_s)
                 return _Aggregator(run_dir, held, core, options, write_summary).run()
@@ -186,7 +189,8 @@ class _Aggregator:
             tcp_fetch=endpoints.tcp.fetch,
             server_key=endpoints.tcp.server_key,
         )
-        rendezvous.write(self._bus_dir, file)
+        with needing(self._bus_dir):
+            rendezvous.write(self._bus_dir, file)
         registry.register(self._run_dir, os.getpid())
 
     # The two rooms need each other; these are looked up when called, not when built.

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import resource
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Generator
+from contextlib import contextmanager, suppress
+from pathlib import Path
 
 from unilab_metrics.aggregate.process_log import say
 from unilab_metrics.errors import StorageError
@@ -29,6 +30,16 @@ class Endurance:
         if self._failing.pop(what, None) is not None:
             say(f"{what}: works again")
         return True
+
+
+@contextmanager
+def needing(path: Path) -> Generator[None, None, None]:
+    """What cannot be done without: an ``OSError`` becomes a ``StorageError``, which ends the
+    process with one line."""
+    try:
+        yield
+    except OSError as error:
+        raise StorageError(error.filename or path, error.strerror or str(error)) from error
 
 
 def raise_descriptor_limit() -> None:

@@ -148,8 +148,7 @@ def _check_descriptors(some: int) -> None:
     libzmq ends the process if it gets none for a poller."""
     held: list[int] = []
     try:
-        for _ in range(_DESCRIPTORS):
-            held.append(os.dup(some))
+        held.extend(os.dup(some) for _ in range(_DESCRIPTORS))
     finally:
         for descriptor in held:
             os.close(descriptor)
