@@ -21,7 +21,7 @@ WATCH: Final = "watch"
 MAX_KEYS = 65_536
 
 _KEY = re.compile(r"[0-9a-zA-Z.\-:+=^!/*?&<>()\[\]{}@%$#]{40}")
-_RANKS = re.compile(r"ranks=(\d{1,9}(?:-\d{1,9})?(?:,\d{1,9}(?:-\d{1,9})?)*)")
+_RANKS = re.compile(r"ranks=([0-9]{1,9}(?:-[0-9]{1,9})?(?:,[0-9]{1,9}(?:-[0-9]{1,9})?)*)")
 
 
 class Grant(NamedTuple):
@@ -108,5 +108,7 @@ def _parse_ranks(word: str) -> tuple[tuple[int, int], ...]:
     ranges: list[tuple[int, int]] = []
     for part in matched[1].split(","):
         low, _, high = part.partition("-")
+        if int(low) > int(high or low):
+            raise ValueError(f"the range {part} is empty")
         ranges.append((int(low), int(high or low)))
     return tuple(ranges)

@@ -97,6 +97,11 @@ class Authenticator:
         self.socket.set(zmq.LINGER, 0)
         self.socket.bind(ZAP_ENDPOINT)
 
+    @property
+    def is_asked(self) -> bool:
+        """Whether somebody waits for an answer."""
+        return bool(self.socket.poll(0))
+
     def answer(self) -> None:
         """Answer what has been asked; never waits."""
         for _ in range(_MAX_ANSWERS):

@@ -90,7 +90,7 @@ class Endpoints:
     def attend(self) -> None:
         """Answer who wants to come in, count who did not get in, heed the allow-list."""
         if self._door is not None:
-            self._authenticator.allowed = self._door.look()
+            self._authenticator.allowed = self._door.look(at_once=self._authenticator.is_asked)
         self._authenticator.answer()
         for monitor in self._monitors:
             for happening in monitor.take():

@@ -85,7 +85,7 @@ class TcpDoor:
         self._problem = ""
         self._file_problems: tuple[str, ...] = ()
         self.allowed = NOBODY
-        self.look(force=True)
+        self.look(at_once=True)
         asked = TcpAddress(node_address(towards), 0) if bind == AUTOMATIC else parse_tcp(bind)
         host = reachable_host(asked.host, towards)
         wanted = wanted_ports(bus_dir, asked.port)
@@ -106,17 +106,20 @@ class TcpDoor:
             server_key=self._curve.public,
         )
 
-    def look(self, *, force: bool = False) -> AllowList:
+    def look(self, *, at_once: bool = False) -> AllowList:
         """The allow-list as it is now; when something was taken out of it, every connection is
-        cut, and who is still listed comes back by itself. Call it each turn; cheap."""
+        cut, and who is still listed comes back by itself. Call it each turn; cheap.
+
+        ``at_once``: somebody asks to come in, who may have been listed a moment ago.
+        """
         now_s = time.monotonic()
-        if not force and now_s < self._look_at_s:
+        if not at_once and now_s < self._look_at_s:
             return self.allowed
         self._look_at_s = now_s + _LOOK_INTERVAL_S
         if self._waiting:
             self._bind_again()
         seen = _identity(keys.allowed_path(self._bus_dir))
-        if seen == self._seen and not force:
+        if seen == self._seen:
             return self.allowed
         before, self.allowed = self.allowed, self._read()
         self._seen = seen
