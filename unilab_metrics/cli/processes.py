@@ -5,6 +5,7 @@ A user needs them to finish by hand what was cut off.
 
 from __future__ import annotations
 
+import os
 from functools import partial
 from pathlib import Path
 
@@ -66,8 +67,18 @@ class WriterAtWorkError(LeaseHeldError):
     metavar="N",
     help="Backends get every N-th iteration, and the last; as the run was started by default.",
 )
+@click.option(
+    "--bind",
+    metavar="ADDRESS",
+    help="Listen for other nodes on tcp://HOST[:PORT], tcp://*, auto, or none of them; as the "
+    "run was started by default.",
+)
 def aggregate(
-    run_dir: Path, spools: tuple[Path, ...], backends: tuple[str, ...], log_interval: int | None
+    run_dir: Path,
+    spools: tuple[Path, ...],
+    backends: tuple[str, ...],
+    log_interval: int | None,
+    bind: str | None,
 ) -> int:
     """Be the aggregator of the run in RUN_DIR: receive, reduce, journal, announce.
 
@@ -76,13 +87,12 @@ def aggregate(
     """
     from unilab_metrics.aggregate.aggregator import run_aggregator
     from unilab_metrics.aggregate.options import BackendProcess, Options
-    from unilab_metrics.aggregate.process_log import say
     from unilab_metrics.run.bus_settings import clear_launch, read_settings
     from unilab_metrics.run.launch_file import sweep_launches
-    from unilab_metrics.run.processes import start_writer
+    from unilab_metrics.run.processes import last_log_line, start_writer, writer_log
     from unilab_metrics.run.summary import read_summary, write_summary
-    from unilab_metrics.run.supervision import Supervisor
-    from unilab_metrics.storage.lease import is_free
+    from unilab_metrics.run.supervision import WRITER_HUNG_AFTER_S, Supervisor
+    from unilab_metrics.storage.lease import is_free, owner_pid
     from unilab_metrics.transport.rendezvous import bus_directory
 
     run_dir = existing_run(run_dir).absolute()
@@ -93,12 +103,16 @@ def aggregate(
         return Supervisor(
             partial(start_writer, run_dir, name, log_interval or settings.log_interval),
             is_taken=lambda: not is_free(lease),
-            report=lambda text: say(f"writer {name}: {text}"),
+            last_words=lambda: last_log_line(run_dir, writer_log(name)),
+            holder=lambda: owner_pid(lease),
+            hung_after_s=WRITER_HUNG_AFTER_S,
         )
 
     options = Options(
         spool_directories=spools or [Path(spool) for spool in settings.spools],
         launch=settings.launch,
+        bind=_checked_bind(bind, settings.bind),
+        job_address=os.environ.get("MASTER_ADDR", ""),
         backends={name: writer(name) for name in backends or settings.backends},
     )
     status = run_aggregator(run_dir, options, write_summary=write_summary)
@@ -106,6 +120,15 @@ def aggregate(
         clear_launch(options.launch, run_dir, options.spool_directories)
     sweep_launches(options.launch, _LAST_RANK_S)
     return status
+
+
+def _checked_bind(asked: str | None, started_with: str) -> str:
+    from unilab_metrics.run.binding import resolve_bind
+
+    try:
+        return started_with if asked is None else resolve_bind(asked, {})
+    except ValueError as error:
+        raise click.BadParameter(str(error)) from None
 
 
 @click.command(epilog=_WRITE_EPILOG)
