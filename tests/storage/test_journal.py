@@ -2,72 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from sources_on_paper import MS, PaperSource
+from journal_feeder import Feeder, expected, fold, history, opened
 
 from unilab_metrics.aggregate import journal as journal_module
-from unilab_metrics.aggregate.entries import Entry, Seal, SourceJoined
-from unilab_metrics.aggregate.journal import Journal
 from unilab_metrics.aggregate.serving import Server
 from unilab_metrics.storage.records import scan
 from unilab_metrics.storage.segments import list_segments
 from unilab_metrics.subscribe.history import HistoryReader
 from unilab_schema.control import Fetch
-from unilab_schema.identity import Identity, RunInfo, SourceKey
-from unilab_schema.updates import AttemptOpened, Update
-
-
-class Feeder:
-    """A learner on paper whose entries go through a journal."""
-
-    def __init__(self) -> None:
-        identity = Identity(
-            SourceKey(0, "learner"), b"i" * 16, 1, "host", "boot", "", "", 0, 0, 1, RunInfo("sac")
-        )
-        self.joined = SourceJoined(0, identity)
-        self.source = PaperSource(0, identity)
-
-    def iteration(self, k: int) -> list[Entry]:
-        return [
-            self.source.iteration(k, {"a": float(k), "b": k / 3}, t=k),
-            Seal(k, k * MS, k * MS),
-        ]
-
-
-def fold(journal: Journal, *entries: Entry) -> None:
-    for entry in entries:
-        journal.append(entry)
-        journal.publish(journal.state.handle(entry))
-
-
-@contextmanager
-def opened(directory: Path) -> Iterator[Journal]:
-    journal = Journal(directory)
-    try:
-        yield journal
-    finally:
-        journal.close()
-
-
-def history(directory: Path) -> list[tuple[int, int, dict[str, float]]]:
-    reader = HistoryReader(directory)
-    try:
-        return [
-            (r.sequence, r.entry.iteration, dict(zip(r.tags, r.values().tolist(), strict=True)))
-            for r in reader.poll(100_000)
-            if isinstance(r.entry, Update)
-        ]
-    finally:
-        reader.close()
-
-
-def expected(last: int) -> list[tuple[int, int, dict[str, float]]]:
-    # Sequence 1 is the opening of the attempt.
-    return [(k + 1, k, {"a": float(k), "b": k / 3}) for k in range(1, last + 1)]
+from unilab_schema.updates import AttemptOpened
 
 
 def test_restart_goes_on_where_the_last_commit_was(tmp_path: Path) -> None:
