@@ -19,6 +19,38 @@ def test_straggler_is_not_waited_for_beyond_the_deadline() -> None:
     assert (update.ranks_reported, update.missing_ranks) == (1, (1,))
 
 
+def test_rank_that_falls_silent_holds_the_others_up_once() -> None:
+    paper, zero, one = two_learners()
+    for k in range(1, 4):
+        paper.fold(zero.iteration(k, {"a": 1.0}))
+        paper.settle(10_000)
+    assert paper.updates() == []
+    paper.settle(10_000)
+    assert [update.iteration for update, _ in paper.updates()] == [1, 2, 3]
+    paper.fold(zero.iteration(4, {"a": 1.0}))
+    paper.settle()
+    assert [update.iteration for update, _ in paper.updates()] == [1, 2, 3, 4]
+    paper.fold(one.iteration(1, {"b": 2.0}), zero.iteration(5, {"a": 1.0}))
+    paper.settle(1_001)
+    paper.settle(1_001)
+    assert [update.iteration for update, _ in paper.updates()] == [1, 2, 3, 4, 1]
+    paper.fold(one.iteration(5, {"a": 3.0}))
+    paper.settle()
+    assert paper.last() == {"a": 2.0}
+
+
+def test_rank_that_lags_behind_costs_each_iteration_its_deadline_and_no_more() -> None:
+    paper, zero, one = two_learners()
+    for k in range(1, 9):
+        paper.fold(zero.iteration(k, {"a": 1.0}))
+        paper.settle(10_000)
+        if k > 4:
+            paper.fold(one.iteration(k - 4, {"a": 3.0}))
+    paper.settle()
+    iterations = [update.iteration for update, _ in paper.updates() if isinstance(update, Update)]
+    assert iterations == [1, 2, 3, 4, 5]
+
+
 def test_rank_that_never_came_is_waited_for_only_once() -> None:
     paper = PaperRun()
     zero = paper.join(0, learners=2)

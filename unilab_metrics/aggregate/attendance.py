@@ -8,6 +8,7 @@ reports, and gives way to a process of the new attempt that claims its place.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from collections.abc import Set as AbstractSet
 from typing import TYPE_CHECKING
 
 from unilab_metrics.aggregate.run_data import RunData
@@ -33,13 +34,17 @@ def missing_learners(data: RunData, reported: Iterable[int] = ()) -> int:
     return max(data.expected_learners - len(_present(data, reported)), 0)
 
 
-def is_everyone_done(state: AggregatorState, iteration: int) -> bool:
-    """Whether no learner rank that is waited for has more to send for the iteration."""
+def is_everyone_done(
+    state: AggregatorState, iteration: int, excused: AbstractSet[int] = frozenset()
+) -> bool:
+    """Whether no learner rank that is waited for has more to send for the iteration.
+    ``excused``: sources that are not."""
     data = state.data
     window = data.windows.open.get(iteration)
     reported = window.shares.keys() if window is not None else frozenset[int]()
     for source in state.live_learners():
         is_awaited = source.joined == data.attempt or source.index in reported
+        is_awaited = is_awaited and source.index not in excused
         if is_awaited and not data.windows.is_done(source.index, iteration):
             return False
     return missing_learners(data, reported) <= data.waived

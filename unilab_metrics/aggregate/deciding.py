@@ -36,6 +36,7 @@ class Decider:
         self._heard_mono_ns: dict[int, int] = {}
         self._resumed_mono_ns: int | None = None
         self._given_up: set[int] = set()
+        self._stragglers: dict[int, int] = {}
 
     def heard(self, source: int, mono_ns: int) -> None:
         """A source said something."""
@@ -55,6 +56,7 @@ class Decider:
         if self._resumed_mono_ns is None:
             self._resumed_mono_ns = mono_ns
         windows = self._state.data.windows
+        self._note_new(mono_ns)
         window = windows.lowest()
         if window is not None:
             why = self._why_now(window.iteration, window.shares.values(), mono_ns, awaited_ranks)
@@ -82,14 +84,47 @@ class Decider:
     ) -> str | None:
         key = self._key(iteration)
         first_seen = self._first_seen_mono_ns.setdefault(key, mono_ns)
-        if not is_everyone_done(self._state, iteration):
-            is_over = self._waited_ns(first_seen, mono_ns) >= self._straggler_deadline_ns
-            return "straggler" if is_over else None
+        if not is_everyone_done(self._state, iteration, self._excused()):
+            if self._waited_ns(first_seen, mono_ns) < self._straggler_deadline_ns:
+                return None
+            self._excuse(iteration)
+            return "straggler"
         ready = self._ready_mono_ns.setdefault(key, mono_ns)
         if any(share.rank in awaited_ranks for share in shares):
             self._ready_mono_ns[key] = mono_ns
             return None
         return None if self._must_wait(shares, mono_ns, ready) else "complete"
+
+    def _note_new(self, mono_ns: int) -> None:
+        """Each iteration has a deadline of its own, also while an earlier one is waited for."""
+        seen = self._first_seen_mono_ns
+        windows = self._state.data.windows.open
+        for iteration in reversed(windows):
+            key = self._key(iteration)
+            if key in seen:
+                break
+            seen[key] = mono_ns
+        if len(seen) > 2 * MAX_OPEN_WINDOWS:
+            kept = {self._key(iteration) for iteration in windows}
+            self._first_seen_mono_ns = {key: at for key, at in seen.items() if key in kept}
+
+    def _excuse(self, iteration: int) -> None:
+        """A learner that has let a deadline pass is not waited for again until it says more:
+        one that hangs or cannot be reached holds the others up once."""
+        for source in self._state.live_learners():
+            if not self._state.data.windows.is_done(source.index, iteration):
+                self._stragglers[source.index] = source.frames
+
+    def _excused(self) -> frozenset[int]:
+        if not self._stragglers:
+            return frozenset()
+        sources = self._state.data.sources
+        self._stragglers = {
+            index: frames
+            for index, frames in self._stragglers.items()
+            if sources[index].frames == frames
+        }
+        return frozenset(self._stragglers)
 
     def _late_due(self, mono_ns: int, unix_ns: int) -> Seal | None:
         late = self._state.data.windows.late
