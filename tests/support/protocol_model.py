@@ -22,6 +22,7 @@ from unilab_metrics.errors import StorageFullError
 
 MS = 1_000_000
 PLACES = ((0, "learner"), (1, "learner"), (0, "collector"))
+ALL_FAULTS = ("connection", "stale", "source", "power", "damage", "full", "writer")
 SETTLE_TURNS = 600
 
 
@@ -53,9 +54,7 @@ class World:
         # Each schedule has faults of its own: some none, some many of one kind.
         self._crash_chance = rng.choice((0.0, 0.0, 0.01, 0.05))
         self._duplicate_chance = rng.choice((0.0, 0.0, 0.2))
-        self._faults = rng.sample(
-            ("connection", "stale", "source", "power", "damage", "full", "writer"), rng.randint(0, 7)
-        )
+        self._faults = rng.sample(ALL_FAULTS, rng.randint(0, 7))
 
     # --- what the aggregator sees ----------------------------------------------------------
 
@@ -153,6 +152,10 @@ class World:
         for link in self.links():
             # In its socket; what it has sent itself may still arrive.
             link.up.clear()
+        for source in self._living():
+            # ZeroMQ mends the connection by itself, or the shipper has made a new socket.
+            if self.rng.random() < 0.5:
+                source.connect(self.now)
 
     def _write(self) -> None:
         durable = None if self.aggregator is None else self.aggregator.durable_update
@@ -175,7 +178,7 @@ class World:
             source = rng.choice(living)
             late = [link for link in source.old_links if link.down]
             if late:
-                source.receive(rng.choice(late).down.popleft(), self.now)
+                source.receive(rng.choice(late).down.pop(), self.now)
         elif kind == "source" and living:
             rng.choice(living).crash(rng)
         elif kind == "power":
@@ -199,24 +202,36 @@ class World:
     def _settle(self) -> None:
         self._crash_chance = self._duplicate_chance = 0.0
         self.disk.is_full = False
-        # Ranks whose process is gone are held until rank 0 has been started again.
-        if not any(s.is_alive and s.is_learner and not s.identity.key.rank for s in self.sources):
+        for _ in range(3):
+            self._finish_attempt()
+            assert self.aggregator is not None
+            if not list(self.orphans(self.aggregator.state)):
+                return
+        raise NotSettledError("three more attempts did not take in what was left behind")
+
+    def _finish_attempt(self) -> None:
+        # What a dead process left may be held until rank 0 has been started again.
+        if not any(self._is_open_zero(source) for source in self._living()):
             self._start_source(0, "learner").log_iteration(self.now)
         self._until(
-            lambda: all(
-                s.delivery.greeted and s.delivery.durable == s.last for s in self._living()
-            )
+            lambda: all(s.delivery.greeted and s.delivery.durable == s.last for s in self._living())
         )
         for source in self._living():
             source.end(self.now)
-        self._until(
-            lambda: (
-                all(s.delivery.durable == s.last for s in self._living())
-                and self.aggregator is not None
-                and self.aggregator.is_idle
-                and not list(self.orphans(self.aggregator.state))
-                and self.writer.cursor == self.aggregator.journal.committed_update
-            )
+        self._until(self._is_complete)
+        for source in self._living():
+            source.crash(self.rng)
+
+    @staticmethod
+    def _is_open_zero(source: ModelSource) -> bool:
+        return source.is_learner and not source.identity.key.rank and not source.has_end
+
+    def _is_complete(self) -> bool:
+        return (
+            all(s.delivery.durable == s.last for s in self._living())
+            and self.aggregator is not None
+            and self.aggregator.is_idle
+            and self.writer.cursor == self.aggregator.journal.committed_update
         )
 
     def _until(self, condition: object) -> None:

@@ -104,7 +104,11 @@ def run_syncs(syncer: syncing.Syncer) -> None:
 @contextmanager
 def modelled(disk: Disk, patch: pytest.MonkeyPatch) -> Iterator[None]:
     """Journals write to ``disk``, without threads and without waiting for a real one."""
-    patch.setattr(SegmentWriter, "append", lambda segment, data: disk.append(segment, data))
+
+    def append(segment: SegmentWriter, data: bytes) -> int:
+        return disk.append(segment, data)
+
+    patch.setattr(SegmentWriter, "append", append)
     patch.setattr(os, "fsync", disk.sync)
     patch.setattr(os, "fdatasync", disk.sync, raising=False)
     patch.setattr(syncing, "threading", SimpleNamespace(Thread=_Thread))

@@ -85,8 +85,8 @@ def _each_frame_once(model: ModelSource, source: SourceState, found: list[str]) 
     missing = {n for n, what in model.truth.items() if what not in counts}
     assert len(counts) + len(missing) == len(model.truth), "the history holds what nobody logged"
     whole = missing - model.damaged
-    # Found after its attempt was over: in the journal, counted as late.
-    late = 0 if model.delivery.answered_ns else source.late_values
+    # Its place was taken by another one: in the journal, named, counted as late.
+    late = source.late_values if source.attempt < source.joined else 0
     assert len(whole) <= late, f"lost without damage: {sorted(whole)}"
     missing -= whole
     silent = model.damaged - set(model.truth)
