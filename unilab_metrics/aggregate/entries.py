@@ -30,6 +30,7 @@ class EntryKind(IntEnum):
     NOTICE = 70
     RUN_END = 71
     SNAPSHOT = 72
+    SOURCE_RETURNED = 73
 
 
 class SourceJoined(msgspec.Struct, frozen=True, array_like=True):
@@ -58,6 +59,15 @@ class SourceGone(msgspec.Struct, frozen=True, array_like=True):
     mono_ns: int
     text: str = ""
     ending: str = ""
+
+
+class SourceReturned(msgspec.Struct, frozen=True, array_like=True):
+    """A source of another node that was taken for lost has been heard again."""
+
+    source: int
+    unix_ns: int
+    mono_ns: int
+    text: str
 
 
 class GapFound(msgspec.Struct, frozen=True, array_like=True):
@@ -126,12 +136,23 @@ class RunEnd(msgspec.Struct, frozen=True, array_like=True):
     unix_ns: int
 
 
-Entry = SourceJoined | AcceptedBatch | SourceGone | GapFound | Seal | OpenAttempt | Notice | RunEnd
+Entry = (
+    SourceJoined
+    | AcceptedBatch
+    | SourceGone
+    | SourceReturned
+    | GapFound
+    | Seal
+    | OpenAttempt
+    | Notice
+    | RunEnd
+)
 
 KIND_OF_ENTRY: dict[type[msgspec.Struct], EntryKind] = {
     SourceJoined: EntryKind.SOURCE_JOINED,
     AcceptedBatch: EntryKind.BATCH,
     SourceGone: EntryKind.SOURCE_GONE,
+    SourceReturned: EntryKind.SOURCE_RETURNED,
     GapFound: EntryKind.GAP_FOUND,
     Seal: EntryKind.SEAL,
     OpenAttempt: EntryKind.ATTEMPT,

@@ -13,7 +13,7 @@ from unilab_metrics.aggregate.entries import OpenAttempt
 from unilab_metrics.aggregate.limits import bounded_counts, figures_within
 from unilab_metrics.aggregate.peers import Peer
 from unilab_metrics.aggregate.process_log import say
-from unilab_metrics.aggregate.receiver import IsDead, accept, admit
+from unilab_metrics.aggregate.receiver import IsDead, accept, admit, returned
 from unilab_metrics.aggregate.refusals import Refusals
 from unilab_metrics.aggregate.sources import SourceState
 from unilab_metrics.transport.sockets import receive
@@ -229,7 +229,13 @@ class Ingest:
             self._send(routing_id, refusal)
 
     def _heard(self, source: SourceState, peer: Peer, sent_unix_ns: int) -> None:
-        peer.heard_mono_ns = time.monotonic_ns()
+        now = time.monotonic_ns()
+        silent_s = (now - peer.heard_mono_ns) / 1e9
+        back = returned(self._core.state, source, silent_s, time.time_ns(), now)
+        if back is not None:
+            say(back.text)
+            self._core.fold(back)
+        peer.heard_mono_ns = now
         self._core.decider.heard(source.index, peer.heard_mono_ns)
         peer.clock_skew_s = (sent_unix_ns - time.time_ns()) / 1e9
 

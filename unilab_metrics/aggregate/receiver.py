@@ -15,6 +15,7 @@ from unilab_metrics.aggregate.entries import (
     GapFound,
     SourceGone,
     SourceJoined,
+    SourceReturned,
 )
 from unilab_metrics.aggregate.limits import MAX_GAP_FRAMES, MAX_SEQUENCE, hello_fault
 from unilab_metrics.aggregate.sources import SourceState
@@ -106,6 +107,23 @@ def _claim(
         return Admission(refusal=_HELD)
     text = f"the {occupant.name} lives, so there is no place for another"
     return Admission(refusal=Reject("duplicate_rank", text, retry_after_s=1.0))
+
+
+def returned(
+    state: AggregatorState, source: SourceState, silent_s: float, unix_ns: int, mono_ns: int
+) -> SourceReturned | None:
+    """What to fold when a source says something that was taken for lost: over the network a
+    silent process cannot be told from a dead one. ``None`` for one that was not, or whose place
+    or attempt is somebody else's by now."""
+    data = state.data
+    key = source.identity.key
+    if source.status != "lost" or source.ended is not None or data.ended is not None:
+        return None
+    is_in_place = state.occupant(key.rank, key.role, key.instance) is source
+    if not is_in_place or source.attempt != data.attempt:
+        return None
+    text = f"{source.name} is heard again after {silent_s:.0f} s and was not lost"
+    return SourceReturned(source.index, unix_ns, mono_ns, text)
 
 
 def _superseded(survivor: SourceState, hello: Hello) -> SourceGone:

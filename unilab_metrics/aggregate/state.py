@@ -24,6 +24,7 @@ from unilab_metrics.aggregate.entries import (
     Seal,
     SourceGone,
     SourceJoined,
+    SourceReturned,
 )
 from unilab_metrics.aggregate.packed import (
     Float64s,
@@ -94,8 +95,8 @@ class AggregatorState:
                 return sealing.seal(self, entry)
             case SourceJoined():
                 return self._join(entry)
-            case SourceGone():
-                return self._leave(entry)
+            case SourceGone() | SourceReturned():
+                return self._change_status(entry)
             case GapFound():
                 source = self.data.sources[entry.source]
                 source.cursor = max(source.cursor, entry.last)
@@ -177,8 +178,11 @@ class AggregatorState:
             *attendance.doubts_of_world(self, source),
         ]
 
-    def _leave(self, entry: SourceGone) -> list[Publication]:
+    def _change_status(self, entry: SourceGone | SourceReturned) -> list[Publication]:
         source = self.data.sources[entry.source]
+        if isinstance(entry, SourceReturned):
+            source.status, source.ending = "live", ""
+            return [self.own_event("returned", entry.text, entry.mono_ns, entry.unix_ns)]
         source.status = "finished" if entry.how == "finished" else "lost"
         source.ending = entry.ending
         if source.status == "finished":
