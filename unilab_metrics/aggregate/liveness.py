@@ -175,7 +175,7 @@ class Liveness:
             return
         state = self._core.state
         # Holes at the start are gap records of the reader, so the first sequence is 1.
-        hello = Hello(identity, 1, reader.last(), 0, 0)
+        hello = Hello(identity, 1, 0, 0, 0)
         admission = admit(state, hello, self.is_dead, is_orphan=True)
         if admission.vacate is not None:
             self.vacate(admission.vacate)
