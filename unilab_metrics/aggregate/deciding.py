@@ -12,6 +12,10 @@ from unilab_metrics.aggregate.sealing import Shares
 from unilab_metrics.aggregate.state import AggregatorState
 
 MAX_OPEN_WINDOWS = 1024
+MAX_HELD_BYTES = 128 * 1024 * 1024
+"""Of the values in them; beyond, the lowest is sealed as it is."""
+MAX_LATE_WINDOWS = 256
+"""Sealed iterations for which values are gathered at a time."""
 COLLECTOR_SILENT_S = 1.0
 """A collector that was not heard for this long is not waited for until it is heard again. A
 fixed wait per iteration would either put a busy node's reports into the wrong iteration, or
@@ -60,7 +64,8 @@ class Decider:
         window = windows.lowest()
         if window is not None:
             why = self._why_now(window.iteration, window.shares.values(), mono_ns, awaited_ranks)
-            if why is None and len(windows.open) > MAX_OPEN_WINDOWS:
+            is_full = len(windows.open) > MAX_OPEN_WINDOWS or windows.held_bytes > MAX_HELD_BYTES
+            if why is None and is_full:
                 why = "overflow"
             if why is not None:
                 key = self._key(window.iteration)
@@ -128,10 +133,16 @@ class Decider:
 
     def _late_due(self, mono_ns: int, unix_ns: int) -> Seal | None:
         late = self._state.data.windows.late
+        if not late:
+            return None
+        if len(late) > MAX_LATE_WINDOWS:
+            iteration = next(iter(late))
+            self._late_seen_mono_ns.pop(self._key(iteration), None)
+            return Seal(iteration, mono_ns, unix_ns, "overflow", supplement=True)
+        live = {source.index for source in self._state.live_learners()}
         for iteration in sorted(late):
             key = self._key(iteration)
             seen = self._late_seen_mono_ns.setdefault(key, mono_ns)
-            live = {source.index for source in self._state.live_learners()}
             is_complete = live <= late[iteration].done
             if is_complete or self._waited_ns(seen, mono_ns) >= SUPPLEMENT_WAIT_S * 1e9:
                 self._late_seen_mono_ns.pop(key, None)

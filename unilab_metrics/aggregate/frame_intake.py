@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from unilab_metrics.aggregate.limits import check_numbers
-from unilab_metrics.aggregate.reports import MAX_PENDING_REPORTS, Report, reduce_over_time
+from unilab_metrics.aggregate.facts import take_definition, take_summary
+from unilab_metrics.aggregate.limits import bounded_counts, check_numbers
+from unilab_metrics.aggregate.merging import MOST_FRAMES, merged_frames
+from unilab_metrics.aggregate.reports import Report, reduce_over_time
 from unilab_metrics.aggregate.sources import (
     SourceState,
     dense_key_set,
@@ -14,7 +16,7 @@ from unilab_metrics.aggregate.sources import (
     take_tag_names,
 )
 from unilab_metrics.aggregate.window import RankShare, Values
-from unilab_schema.codec import FrameDecodeError, decode_payload
+from unilab_schema.codec import MAX_FRAME_BYTES, FrameDecodeError, decode_payload
 from unilab_schema.frames import (
     BlobFrame,
     DefinitionFrame,
@@ -36,6 +38,8 @@ if TYPE_CHECKING:
     from unilab_metrics.aggregate.state import AggregatorState, Publication
     from unilab_metrics.storage.records import Record
 
+_MAX_STATUS_CHARS = 64
+
 
 def take_records(
     state: AggregatorState, source: SourceState, records: list[Record]
@@ -47,10 +51,13 @@ def take_records(
     """
     published: list[Publication] = []
     for record in records:
+        before = source.cursor
         if record.sequence:
             source.cursor = record.sequence
+        if state.key_sets.is_full:
+            state.forget_unused()
         try:
-            published += _take(state, source, record)
+            published += _take(state, source, record, before)
         except Exception:  # noqa: BLE001 - one source's frame must never stop the run
             source.quarantined += 1
             state.data.quarantined += 1
@@ -58,8 +65,10 @@ def take_records(
 
 
 def _take(  # noqa: PLR0912 - one case per record kind
-    state: AggregatorState, source: SourceState, record: Record
+    state: AggregatorState, source: SourceState, record: Record, before: int
 ) -> list[Publication]:
+    if len(record.payload) > MAX_FRAME_BYTES:
+        raise FrameDecodeError("frame", f"{len(record.payload)} bytes")
     frame = decode_payload(record.kind, record.payload)
     check_numbers(frame)
     if state.data.ended is not None:
@@ -80,9 +89,9 @@ def _take(  # noqa: PLR0912 - one case per record kind
             else:
                 _take_values(state, source, frame, frame.iteration, key_set)
         case Layout():
-            take_layout(source, frame, state.key_sets)
+            take_layout(source, frame, state.key_sets, state.columns.admit)
         case TagNames():
-            take_tag_names(source, frame)
+            take_tag_names(source, frame, state.columns.admit)
         case PointsFrame():
             update = PointsUpdate(state.data.attempt, source.identity.key, frame)
             return [*state.ensure_opened(frame.points[0].unix_ns), state.publication(update)]
@@ -92,17 +101,16 @@ def _take(  # noqa: PLR0912 - one case per record kind
         case EventFrame():
             return _take_event(state, source, frame)
         case DefinitionFrame():
-            state.columns.define(frame.spec)
-            state.data.definitions.append(frame.spec)
+            take_definition(state, frame.spec)
         case Gap():
-            source.lost_frames += frame.last - frame.first + 1
+            source.lost_frames += max(frame.last - max(frame.first - 1, before), 0)
             state.data.gaps += 1
         case Drops():
-            source.drops = dict(frame.counts)
+            source.drops = bounded_counts(frame.counts)
         case End():
-            source.ended = frame.status
+            source.ended = frame.status[:_MAX_STATUS_CHARS]
             source.ended_mono_ns = frame.mono_ns
-            source.drops = dict(frame.drops) or source.drops
+            source.drops = bounded_counts(frame.drops) or source.drops
         case SpanFrame():
             pass
         case _:
@@ -132,7 +140,11 @@ def _take_values(
     values = Values(key_set, frame.values, frame.weights, frame.already_reduced)
     if frame.already_reduced and source.rank != 0:
         values = None
-    state.data.windows.add(share, iteration, values, more=frame.more)
+    windows = state.data.windows
+    windows.add(share, iteration, values, more=frame.more)
+    frames = windows.frames(source.index, iteration)
+    if len(frames) > MOST_FRAMES:
+        windows.replace(frames, merged_frames(state.key_sets, frames))
 
 
 def _take_report(
@@ -151,13 +163,9 @@ def _take_report(
         _count_late(state, source, len(frame.values) // 8)
         return
     reports = source.reports
-    reports.pending.append(
-        Report(frame.mono_ns, key_set, frame.values, frame.weights, frame.env_steps)
-    )
-    if len(reports.pending) > MAX_PENDING_REPORTS:
-        overflow = reports.pending[: MAX_PENDING_REPORTS // 2]
-        del reports.pending[: MAX_PENDING_REPORTS // 2]
-        reports.overflowed += len(overflow)
+    reports.add(Report(frame.mono_ns, key_set, frame.values, frame.weights, frame.env_steps))
+    overflow = reports.overflow()
+    if overflow:
         reduce_over_time(
             overflow,
             reports.held,
@@ -177,7 +185,7 @@ def _take_event(
     if frame.kind == "training_started" and source.is_learner:
         source.training_mono_ns = frame.mono_ns
     elif frame.kind == "summary" and (source.rank == 0 or not state.data.summary):
-        state.data.summary.update(frame.data)
+        take_summary(state, frame.data)
     elif frame.kind == "warning":
         state.data.count_warning(frame.text, frame.data)
     update = EventUpdate(state.data.attempt, source.identity.key, frame)

@@ -53,27 +53,77 @@ class Reduced(NamedTuple):
     values: Float64s
 
 
-class TagColumns:
-    """Numbers for tags, and how each is reduced over ranks. Grows, never shrinks."""
+class _Selected(NamedTuple):
+    columns: Columns
+    keep: NDArray[np.bool_] | None
 
-    def __init__(self, table: MetricTable) -> None:
+
+MAX_RUN_TAGS = 100_000
+MAX_RUN_TAG_CHARS = 8 * 1024 * 1024
+"""Of all names together."""
+MAX_KNOWN = 4096
+MAX_KNOWN_TAGS = 250_000
+"""Key sets whose columns are remembered, and their tags together."""
+
+
+class TagColumns:
+    """Numbers for tags, and how each is reduced over ranks. Grows up to a limit, never
+    shrinks."""
+
+    def __init__(self, table: MetricTable, refused: int = 0) -> None:
         self._table = table
         self._numbers: dict[str, int] = {}
         self.tags: list[str] = []
+        self.refused = refused
+        """How often a tag was named for which there was no room."""
+        self._chars = 0
         self._operations = np.zeros(0, dtype=np.int8)
-        self._known: dict[tuple[str, ...], Columns] = {}
+        self._known: dict[tuple[str, ...], _Selected] = {}
+        self._known_tags = 0
+
+    def admit(self, tags: tuple[str, ...]) -> tuple[str, ...]:
+        """The tags that a source announces; an empty name in the place of each new one that
+        the run has no room for."""
+        admitted: list[str] = []
+        for tag in tags:
+            number = self._numbers.get(tag)
+            if number is not None:
+                admitted.append(self.tags[number])
+            elif len(self.tags) < MAX_RUN_TAGS and self._chars + len(tag) <= MAX_RUN_TAG_CHARS:
+                self._add(tag)
+                admitted.append(tag)
+            else:
+                self.refused += 1
+                admitted.append("")
+        return tuple(admitted)
 
     def columns(self, tags: tuple[str, ...]) -> Columns:
-        """The numbers of the tags, in the given order; new tags get new numbers."""
+        """The numbers of the tags, in the given order, without empty names; new tags get new
+        numbers."""
+        return self.select(tags).columns
+
+    def select(self, tags: tuple[str, ...]) -> _Selected:
+        """The columns of the tags, and which of the tags have one (``None``: all)."""
         known = self._known.get(tags)
         if known is None:
             for tag in tags:
-                if tag not in self._numbers:
-                    self._numbers[tag] = len(self.tags)
-                    self.tags.append(tag)
-            known = np.array([self._numbers[tag] for tag in tags], dtype=np.intp)
-            self._known[tags] = known
+                if tag and tag not in self._numbers:
+                    self._add(tag)
+            numbers = [self._numbers[tag] for tag in tags if tag]
+            keep = None
+            if len(numbers) < len(tags):
+                keep = np.array([bool(tag) for tag in tags])
+            if len(self._known) >= MAX_KNOWN or self._known_tags > MAX_KNOWN_TAGS:
+                self._known.clear()
+                self._known_tags = 0
+            known = self._known[tags] = _Selected(np.array(numbers, dtype=np.intp), keep)
+            self._known_tags += len(tags)
         return known
+
+    def _add(self, tag: str) -> None:
+        self._numbers[tag] = len(self.tags)
+        self.tags.append(tag)
+        self._chars += len(tag)
 
     def known(self, tag: str) -> int | None:
         """The tag's number, ``None`` if it was never seen."""
@@ -103,7 +153,11 @@ class TagColumns:
     def define(self, spec: MetricSpec) -> None:
         """A user's spec takes effect for later reductions."""
         self._table.define(spec)
-        self._operations = np.zeros(0, dtype=np.int8)
+        head, star, tail = spec.tag.partition("*")
+        for number in range(len(self._operations)):
+            tag = self.tags[number]
+            if tag == spec.tag or (star and tag.startswith(head) and tag.endswith(tail)):
+                self._operations[number] = _OPERATION[self.spec(tag).over_ranks]
 
 
 def reduce_over_ranks(suppliers: Iterable[Supplier], columns: TagColumns) -> Reduced:

@@ -28,6 +28,16 @@ def remember_layout(state: AggregatorState, iteration: int, layout: int) -> None
         del sealed_tags[next(iter(sealed_tags))]
 
 
+def missed_iteration(state: AggregatorState, iteration: int) -> None:
+    """Higher ones may have been sealed before anybody had this one."""
+    data = state.data
+    if iteration not in data.sealed_tags:
+        data.sealed_tags[iteration] = []
+        # In ascending order, so that the lowest is forgotten first.
+        kept = sorted(data.sealed_tags.items())[-MAX_REMEMBERED_ITERATIONS:]
+        data.sealed_tags = dict(kept)
+
+
 def forgotten_through(sealed_tags: dict[int, list[int]]) -> float:
     """Up to which iteration it is not known any more what was sealed."""
     if len(sealed_tags) < MAX_REMEMBERED_ITERATIONS:

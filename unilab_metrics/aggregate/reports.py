@@ -22,6 +22,11 @@ MAX_PENDING_REPORTS = 20_000
 """Reports that wait for an iteration of their rank; beyond, the oldest are folded into the
 held state, so that a run whose learner stopped keeps bounded memory."""
 
+MAX_PENDING_BYTES = 16 * 1024 * 1024
+"""Of one source's pending reports; beyond, the same."""
+_REPORT_BYTES = 200
+"""Of a report beside its values, about."""
+
 Part = tuple[float, float]
 """A total and its weight."""
 
@@ -57,6 +62,23 @@ class Reports(msgspec.Struct, array_like=True):
     held: Held = msgspec.field(default_factory=Held)
     env_steps: int | None = None
     overflowed: int = 0
+    pending_bytes: int = 0
+
+    def add(self, report: Report) -> None:
+        """The next one."""
+        self.pending.append(report)
+        self.pending_bytes += _held_bytes(report)
+
+    def overflow(self) -> list[Report]:
+        """Remove and return the older half if too much is pending."""
+        count = len(self.pending)
+        if count <= MAX_PENDING_REPORTS and self.pending_bytes <= MAX_PENDING_BYTES:
+            return []
+        taken = self.pending[: (count + 1) // 2]
+        del self.pending[: len(taken)]
+        self.pending_bytes -= sum(map(_held_bytes, taken))
+        self.overflowed += len(taken)
+        return taken
 
     def take(self, until_mono_ns: int | None) -> list[Report]:
         """Remove and return the reports stamped up to ``until_mono_ns`` (``None``: all)."""
@@ -66,10 +88,15 @@ class Reports(msgspec.Struct, array_like=True):
             # Stamps of one process on one clock never fall.
             count = next((i for i, r in enumerate(pending) if r.mono_ns > until_mono_ns), count)
         taken, self.pending = pending[:count], pending[count:]
+        self.pending_bytes -= sum(map(_held_bytes, taken))
         for report in taken:
             if report.env_steps is not None:
                 self.env_steps = report.env_steps
         return taken
+
+
+def _held_bytes(report: Report) -> int:
+    return len(report.values) + len(report.weights) + _REPORT_BYTES
 
 
 def reduce_over_time(
@@ -87,6 +114,9 @@ def reduce_over_time(
         totals: list[float] = unpack_values(report.values).tolist()
         weights: list[float] = unpack_values(report.weights).tolist()
         for tag, total, weight in zip(tags, totals, weights or [1.0] * len(tags), strict=True):
+            if not tag:
+                # A name that the run has no room for.
+                continue
             how = over_time(tag)
             if how == "last":
                 states[tag] = (total, weight)

@@ -34,6 +34,9 @@ class HelperTroubles(msgspec.Struct, frozen=True, array_like=True):
     reason: str = ""
 
 
+_MAX_WARNING_CHARS = 1024
+
+
 class RunData(msgspec.Struct, array_like=True):
     """The fold of every wal entry.
 
@@ -55,7 +58,7 @@ class RunData(msgspec.Struct, array_like=True):
     waived: int = 0
     sources: list[SourceState] = []
     windows: Windows = msgspec.field(default_factory=Windows)
-    key_sets: list[tuple[str, ...]] = []
+    key_sets: dict[int, tuple[str, ...]] = {}
     definitions: list[MetricSpec] = []
     columns: list[str] = []
     update_layouts: dict[int, bytes] = {}
@@ -83,15 +86,18 @@ class RunData(msgspec.Struct, array_like=True):
     commit_ms: float | None = None
     next_layout: int = 0
     refused_tags: int = 0
+    redefinitions: int = 0
 
     def count_warning(self, text: str, facts: Mapping[str, Scalar]) -> None:
         """Keep a warning for the summary; beyond the limit only those that are known."""
+        text = text[:_MAX_WARNING_CHARS]
         helper = facts.get("helper")
         if helper is not None and (
             str(helper) in self.troubles or len(self.troubles) < MAX_HELPERS
         ):
             known = self.troubles.get(str(helper), HelperTroubles())
-            by, reason = str(facts.get("by", "")), str(facts.get("reason", text))
+            by = str(facts.get("by", ""))[:_MAX_WARNING_CHARS]
+            reason = str(facts.get("reason", text))[:_MAX_WARNING_CHARS]
             self.troubles[str(helper)] = HelperTroubles(known.count + 1, by, reason)
         if text in self.warnings or len(self.warnings) < MAX_WARNINGS:
             self.warnings[text] = self.warnings.get(text, 0) + 1

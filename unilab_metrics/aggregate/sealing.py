@@ -14,18 +14,20 @@ import numpy as np
 
 from unilab_metrics.aggregate.attendance import MAX_NAMED_RANKS, waive_missing
 from unilab_metrics.aggregate.bus_tags import bus_supplier, take_news
-from unilab_metrics.aggregate.packed import Float64s, pack_values, unpack_values
+from unilab_metrics.aggregate.merging import merge_frames
+from unilab_metrics.aggregate.packed import pack_values
 from unilab_metrics.aggregate.pieces import ends_of_pieces
-from unilab_metrics.aggregate.reduction import Reduced, Supplier, reduce_over_ranks
+from unilab_metrics.aggregate.reduction import Columns, Reduced, Supplier, reduce_over_ranks
 from unilab_metrics.aggregate.remembering import (
     forgotten_through,
+    missed_iteration,
     remember_latest,
     remember_layout,
     remember_nonfinite,
     tags_of_sealed,
 )
-from unilab_metrics.aggregate.reports import reduce_over_time
-from unilab_metrics.aggregate.window import RankShare, Values, Window
+from unilab_metrics.aggregate.reports import Vector, reduce_over_time
+from unilab_metrics.aggregate.window import RankShare, Window
 from unilab_schema.timing import ITERATION_WALL, learner_phases
 from unilab_schema.updates import Supplement, Update
 
@@ -120,7 +122,7 @@ def _seal_supplement(
     tags = state.columns.names(reduced.columns)
     if decision.iteration > forgotten_through(data.sealed_tags):
         # Perhaps higher ones were sealed first, at their deadline; nobody had this one by then.
-        data.sealed_tags.setdefault(decision.iteration, [])
+        missed_iteration(state, decision.iteration)
     known = tags_of_sealed(state, decision.iteration)
     had = set(tags) if known is None else known
     keep = np.array([tag not in had for tag in tags], dtype=bool)
@@ -161,36 +163,33 @@ def _learner_suppliers(state: AggregatorState, share: RankShare) -> list[Supplie
     for already_reduced in (False, True):
         frames = [f for f in share.frames if f.already_reduced == already_reduced]
         if frames:
-            tags, totals, weights = _merge(state, frames)
+            tags, totals, weights = merge_frames(state.key_sets, frames)
             zero_fill = None
             if ITERATION_WALL in tags:
                 phases = tuple(p.tag for p in learner_phases(state.data.run.algorithm))
                 zero_fill = state.columns.columns(phases)
-            columns = state.columns.columns(tags)
             suppliers.append(
-                Supplier(share.rank, columns, totals, weights, zero_fill, already_reduced)
+                _supplier(
+                    state, share.rank, Vector(tags, totals, weights), zero_fill, already_reduced
+                )
             )
     return suppliers
 
 
-def _merge(
-    state: AggregatorState, frames: list[Values]
-) -> tuple[tuple[str, ...], Float64s, Float64s | None]:
-    """One vector of several frames; of a tag given twice the last one wins."""
-    if len(frames) == 1:
-        frame = frames[0]
-        weights = unpack_values(frame.weights) if frame.weights else None
-        return state.key_sets.tags(frame.key_set), unpack_values(frame.values), weights
-    merged: dict[str, tuple[float, float]] = {}
-    for frame in frames:
-        values: list[float] = unpack_values(frame.values).tolist()
-        parts: list[float] = unpack_values(frame.weights).tolist() or [1.0] * len(values)
-        tags = state.key_sets.tags(frame.key_set)
-        for tag, total, weight in zip(tags, values, parts, strict=True):
-            merged[tag] = (total, weight)
-    totals = np.array([total for total, _ in merged.values()])
-    weights = np.array([weight for _, weight in merged.values()])
-    return tuple(merged), totals, None if (weights == 1.0).all() else weights
+def _supplier(
+    state: AggregatorState,
+    rank: int,
+    vector: Vector,
+    zero_fill: Columns | None = None,
+    already_reduced: bool = False,
+) -> Supplier:
+    """What the run has room for of a vector."""
+    columns, keep = state.columns.select(vector.tags)
+    totals, weights = vector.totals, vector.weights
+    if keep is not None:
+        totals = totals[keep]
+        weights = None if weights is None else weights[keep]
+    return Supplier(rank, columns, totals, weights, zero_fill, already_reduced)
 
 
 def _collector_suppliers(state: AggregatorState, shares: list[RankShare]) -> list[Supplier]:
@@ -211,8 +210,7 @@ def _collector_suppliers(state: AggregatorState, shares: list[RankShare]) -> lis
             lambda tag: state.columns.spec(tag).over_time,
         )
         if vector is not None:
-            columns = state.columns.columns(vector.tags)
-            suppliers.append(Supplier(source.rank, columns, vector.totals, vector.weights))
+            suppliers.append(_supplier(state, source.rank, vector))
     return suppliers
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Literal
 
 import msgspec
@@ -13,6 +14,9 @@ from unilab_schema.frames import Layout, TagNames
 from unilab_schema.identity import LEARNER, Identity
 
 SourceStatus = Literal["live", "finished", "lost"]
+
+NameTags = Callable[[tuple[str, ...]], tuple[str, ...]]
+"""A run's tags by their names; empty names in the place of those that it has no room for."""
 
 MAX_TAGS = 200_000
 """Names that one source may announce in sparse form."""
@@ -80,27 +84,56 @@ class SourceState(msgspec.Struct, array_like=True):
         self.watermark_mono_ns = max(self.watermark_mono_ns, mono_ns)
 
 
-class KeySets:
-    """Interned tag tuples: numbers that snapshots and windows use instead of names."""
+MAX_KEY_SETS = 4096
+MAX_KEY_SET_TAGS = 250_000
+"""Of all key sets together, before the unused ones are forgotten."""
 
-    def __init__(self, tags: list[tuple[str, ...]]) -> None:
+
+class KeySets:
+    """Interned tag tuples: numbers that snapshots and windows use instead of names. A number
+    is good for as long as something in the state refers to it."""
+
+    def __init__(self, tags: dict[int, tuple[str, ...]]) -> None:
+        """``tags``: key sets by number, changed in place."""
         self._tags = tags
-        self._numbers = {names: number for number, names in enumerate(tags)}
+        self._numbers = {names: number for number, names in tags.items()}
+        self._next = max(tags, default=-1) + 1
+        self._tag_count = sum(map(len, self._numbers))
+        self._limits = (MAX_KEY_SETS, MAX_KEY_SET_TAGS)
 
     def number(self, tags: tuple[str, ...]) -> int:
         """The number of a key set, a new one if it was not seen before."""
         known = self._numbers.get(tags)
         if known is None:
-            known = self._numbers[tags] = len(self._tags)
-            self._tags.append(tags)
+            known = self._numbers[tags] = self._next
+            self._next += 1
+            self._tags[known] = tags
+            self._tag_count += len(tags)
         return known
+
+    @property
+    def is_full(self) -> bool:
+        """Whether those that nothing refers to should be forgotten."""
+        most, most_tags = self._limits
+        return len(self._tags) > most or self._tag_count > most_tags
+
+    def keep(self, used: set[int]) -> None:
+        """Forget all others."""
+        for number in [n for n in self._tags if n not in used]:
+            tags = self._tags.pop(number)
+            del self._numbers[tags]
+            self._tag_count -= len(tags)
+        self._limits = (
+            max(MAX_KEY_SETS, 2 * len(self._tags)),
+            max(MAX_KEY_SET_TAGS, 2 * self._tag_count),
+        )
 
     def tags(self, number: int) -> tuple[str, ...]:
         """The tags of a key set."""
         return self._tags[number]
 
 
-def take_layout(source: SourceState, layout: Layout, key_sets: KeySets) -> None:
+def take_layout(source: SourceState, layout: Layout, key_sets: KeySets, named: NameTags) -> None:
     """Learn a layout, or a part of one. Raises ``FrameDecodeError`` beyond the limits."""
     if not 0 <= layout.layout < MAX_LAYOUTS:
         raise FrameDecodeError("layout", f"number {layout.layout} is not below {MAX_LAYOUTS}")
@@ -115,6 +148,9 @@ def take_layout(source: SourceState, layout: Layout, key_sets: KeySets) -> None:
                 return
             raise FrameDecodeError("layout", f"part {layout.part} after {len(parts)} parts")
         parts.append(layout.tags)
+        if sum(map(len, parts)) > MAX_FRAME_TAGS or len(parts) > MAX_FRAME_TAGS:
+            del source.layout_parts[layout.layout]
+            raise FrameDecodeError("layout", f"the limit is {MAX_FRAME_TAGS} tags")
         if len(parts) < layout.parts:
             return
         tags = tuple(tag for part in parts for tag in part)
@@ -123,15 +159,15 @@ def take_layout(source: SourceState, layout: Layout, key_sets: KeySets) -> None:
         raise FrameDecodeError("layout", f"{len(tags)} tags, the limit is {MAX_FRAME_TAGS}")
     if len(set(tags)) != len(tags):
         raise FrameDecodeError("layout", "a tag is named twice")
-    source.layouts[layout.layout] = key_sets.number(tags)
+    source.layouts[layout.layout] = key_sets.number(named(tags))
 
 
-def take_tag_names(source: SourceState, names: TagNames) -> None:
+def take_tag_names(source: SourceState, names: TagNames, named: NameTags) -> None:
     """Learn numbers of tags. Raises ``FrameDecodeError`` on a hole or beyond the limit."""
     known = len(source.tag_names)
     if not 0 <= names.first <= known or names.first + len(names.tags) > MAX_TAGS:
         raise FrameDecodeError("tag names", f"first {names.first} after {known} names")
-    source.tag_names[names.first : names.first + len(names.tags)] = names.tags
+    source.tag_names[names.first : names.first + len(names.tags)] = named(names.tags)
 
 
 def dense_key_set(source: SourceState, layout: int, values_bytes: int, key_sets: KeySets) -> int:
@@ -158,6 +194,7 @@ def sparse_key_set(
         if number >= len(names):
             raise FrameDecodeError("sparse frame", f"tag number {number} was never announced")
         tags.append(names[number])
-    if len(set(tags)) != len(tags):
+    distinct = set(tags)
+    if len(distinct) != len(tags) and len(distinct) + tags.count("") - 1 != len(tags):
         raise FrameDecodeError("sparse frame", "a tag is named twice")
     return key_sets.number(tuple(tags))

@@ -71,7 +71,8 @@ class AggregatorState:
         """``snapshot``: bytes of :meth:`snapshot`. Raises ``msgspec.MsgspecError`` on others."""
         self.data = RunData() if snapshot is None else _decoder.decode(snapshot)
         self.key_sets = KeySets(self.data.key_sets)
-        self.columns = TagColumns(MetricTable(self.data.definitions))
+        self.defined = {spec.tag: spec for spec in self.data.definitions}
+        self.columns = TagColumns(MetricTable(self.defined.values()), self.data.refused_tags)
         self.columns.columns(tuple(self.data.columns))
         self.layouts = UpdateLayouts(self.data.update_layouts, self.data.next_layout, self.columns)
         self._by_incarnation = {s.identity.incarnation: s for s in self.data.sources}
@@ -145,6 +146,16 @@ class AggregatorState:
         data.opened_unix_ns = unix_ns
         opened = AttemptOpened(data.attempt, unix_ns, data.run, data.earlier_elapsed_s)
         return [self.publication(opened)]
+
+    def forget_unused(self) -> None:
+        """Forget the key sets that no layout, report or open iteration refers to."""
+        windows = self.data.windows
+        used = {n for source in self.data.sources for n in source.layouts.values()}
+        used |= {r.key_set for source in self.data.sources for r in source.reports.pending}
+        for window in (*windows.open.values(), *windows.late.values()):
+            for share in window.shares.values():
+                used.update(frame.key_set for frame in share.frames)
+        self.key_sets.keep(used)
 
     def grow_latest(self, size: int) -> None:
         """Make room for new columns in the newest values."""
@@ -280,6 +291,9 @@ class AggregatorState:
 
     def snapshot(self) -> bytes:
         """The whole state; folding the entries after it continues as if never stopped."""
+        self.forget_unused()
+        self.data.definitions = list(self.defined.values())
+        self.data.refused_tags = self.columns.refused
         self.data.columns = list(self.columns.tags)
         self.data.update_layouts = self.layouts.packed()
         self.data.next_layout = self.layouts.next_number

@@ -40,13 +40,15 @@ class Window(msgspec.Struct, array_like=True):
 class Windows(msgspec.Struct, array_like=True):
     """All open windows of the attempt, supplements' windows apart from the iterations'.
 
-    ``finished_through``: per source the highest iteration that it is done with.
+    ``finished_through``: per source the highest iteration that it is done with. ``held_bytes``:
+    of the values in them.
     """
 
     open: dict[int, Window] = {}
     late: dict[int, Window] = {}
     finished_through: dict[int, int] = {}
     last_sealed: int | None = None
+    held_bytes: int = 0
 
     def add(self, share: RankShare, iteration: int, values: Values | None, *, more: bool) -> bool:
         """Take a frame (``None``: one without values that count). Returns whether it is late."""
@@ -65,12 +67,24 @@ class Windows(msgspec.Struct, array_like=True):
                 known.env_steps = share.env_steps
         if values is not None:
             known.frames.append(values)
+            self.held_bytes += _held_bytes(values)
         through = iteration - 1 if more else iteration
         if through > self.finished_through.get(share.source, through - 1):
             self.finished_through[share.source] = through
         if late and not more:
             window.done.add(share.source)
         return late
+
+    def frames(self, source: int, iteration: int) -> list[Values]:
+        """What a source has supplied for an open iteration."""
+        window = self.open.get(iteration) or self.late.get(iteration)
+        share = window.shares.get(source) if window is not None else None
+        return [] if share is None else share.frames
+
+    def replace(self, frames: list[Values], merged: list[Values]) -> None:
+        """The same values in fewer frames."""
+        self.held_bytes += sum(map(_held_bytes, merged)) - sum(map(_held_bytes, frames))
+        frames[:] = merged
 
     def is_done(self, source: int, iteration: int) -> bool:
         """Whether the source will send nothing more for the iteration."""
@@ -83,13 +97,18 @@ class Windows(msgspec.Struct, array_like=True):
     def close(self, iteration: int, *, supplement: bool) -> Window | None:
         """Take a window out. ``None`` when nobody supplied anything for it."""
         if supplement:
-            return self.late.pop(iteration, None)
+            return self._released(self.late.pop(iteration, None))
         if self.last_sealed is None or iteration > self.last_sealed:
             self.last_sealed = iteration
         # Windows are sealed in ascending order: the decision for a lower one could not be read.
         for lower in [k for k in self.open if k < iteration]:
-            del self.open[lower]
-        return self.open.pop(iteration, None)
+            self._released(self.open.pop(lower))
+        return self._released(self.open.pop(iteration, None))
+
+    def _released(self, window: Window | None) -> Window | None:
+        if window is not None:
+            self.held_bytes -= sum(map(_window_bytes, window.shares.values()))
+        return window
 
     def forget(self, source: int) -> int:
         """Take a source's shares out of the open windows; how many frames that were."""
@@ -97,7 +116,9 @@ class Windows(msgspec.Struct, array_like=True):
         for iteration, window in list(self.open.items()):
             share = window.shares.pop(source, None)
             window.done.discard(source)
-            forgotten += len(share.frames) if share is not None else 0
+            if share is not None:
+                forgotten += len(share.frames)
+                self.held_bytes -= _window_bytes(share)
             if not window.shares:
                 del self.open[iteration]
         self.finished_through.pop(source, None)
@@ -109,3 +130,16 @@ class Windows(msgspec.Struct, array_like=True):
         self.late.clear()
         self.finished_through.clear()
         self.last_sealed = None
+        self.held_bytes = 0
+
+
+_FRAME_BYTES = 200
+"""Of a frame beside its values, about."""
+
+
+def _held_bytes(values: Values) -> int:
+    return len(values.values) + len(values.weights) + _FRAME_BYTES
+
+
+def _window_bytes(share: RankShare) -> int:
+    return sum(map(_held_bytes, share.frames))
