@@ -312,9 +312,9 @@ class _Aggregator:
     def _summarise(self) -> None:
         backends = self._writers.updates()
         outcome = outcome_of(self._core.state, self._run_dir, self._ingest.peers, backends)
-        if self._core.problem:
-            warnings = {**outcome.warnings, self._core.problem: 1}
-            outcome = dataclasses.replace(outcome, warnings=warnings)
+        troubles = [text for text in (*self._core.untold, self._core.problem) if text]
+        warnings = {**outcome.warnings, **dict.fromkeys(troubles, 1)}
+        outcome = dataclasses.replace(outcome, warnings=warnings)
         self._endurance.attempt("run summary", lambda: self._write_summary(outcome))
 
     def _is_complete(self) -> bool:

@@ -53,6 +53,8 @@ class Core:
         self._directory = journal.segments[-1].path.parent
         self._write_trouble, self._sync_trouble = _Trouble(), _Trouble()
         self._is_cramped = False
+        self.untold: list[str] = []
+        """Troubles of the disk that are over and no event: nothing follows the run's end."""
         self.full_reason = ""
         """Why commits fail now; empty while they do not."""
         self.commits = CommitTimes()
@@ -169,8 +171,11 @@ class Core:
             self._tell(self._sync_trouble.ends("syncing", now))
 
     def _tell(self, text: str) -> None:
-        if self.state.data.opened:
+        data = self.state.data
+        if data.opened and data.ended is None:
             self.notice("warning", text)
+        else:
+            self.untold.append(text)
 
     def committed_cursor(self, source: int) -> int:
         """The last sequence of a source that is in the journal's files."""
