@@ -62,7 +62,8 @@ def sealed(run_dir: Path) -> list[tuple[Update, dict[str, float]]]:
         while records := reader.poll():
             for record in records:
                 if isinstance(record.entry, Update):
-                    values = dict(zip(record.tags, record.values().tolist(), strict=True))
+                    pairs = zip(record.tags, record.values().tolist(), strict=True)
+                    values = {tag: v for tag, v in pairs if not tag.startswith("Bus/")}
                     found.append((record.entry, values))
         return found
     finally:

@@ -21,7 +21,7 @@ from unilab_metrics.subscribe.history import HistoryReader, HistoryRecord
 from unilab_metrics.subscribe.subscriber import Subscriber
 from unilab_metrics.transport.rendezvous import bus_directory
 from unilab_schema.control import SourceStatus
-from unilab_schema.metrics import MetricTable
+from unilab_schema.metrics import BUS, MetricTable
 from unilab_schema.updates import RunEnded, Update
 
 WALL = "Perf/iteration_time"
@@ -144,12 +144,14 @@ def expect_complete(demo: Demo, iterations: int) -> None:
     assert all(step % 8 == 0 for step in steps)
 
     table = MetricTable()
-    seen: set[str] = set()
+    bus = {tag for _, values in updates for tag in values if tag.startswith("Bus/")}
+    assert bus >= set(BUS) - {"Bus/ack_latency_ms"}
+    seen: set[str] = set(bus)
     for _, values in updates:
         persisted = {tag for tag in values if (spec := table.spec(tag)) and spec.persisted}
         assert persisted >= FROM_LEARNERS
         seen |= persisted
-    assert seen == FROM_LEARNERS | FROM_COLLECTORS
+    assert seen - bus == FROM_LEARNERS | FROM_COLLECTORS
     assert updates[-1][1]["Terminal/num_envs"] == 16.0
     assert updates[-1][1]["Train/replay_ingress_depth"] == 4.0
 

@@ -138,11 +138,13 @@ def _accumulate(run_dir: Path) -> EventAccumulator:
 
 
 def scalars(run_dir: Path) -> Points:
-    """Every point of the event files as TensorBoard's own reader gives it."""
+    """Every point of the event files as TensorBoard's own reader gives it, but for what the
+    bus says of itself."""
     reader = _accumulate(run_dir)
     return {
         tag: [(event.step, event.value) for event in reader.Scalars(tag)]
         for tag in reader.Tags()["scalars"]
+        if not tag.startswith("Bus/")
     }
 
 
@@ -156,13 +158,14 @@ def texts(run_dir: Path) -> dict[str, str]:
 
 
 def updates(run_dir: Path) -> list[tuple[Update, Mapping[str, float]]]:
-    """The iterations of the history with their values."""
+    """The iterations of the history with their values, but for what the bus says of itself."""
     found: list[tuple[Update, Mapping[str, float]]] = []
     with HistoryReader(bus_directory(run_dir)) as reader:
         while records := reader.poll():
             for record in records:
                 if isinstance(record.entry, Update):
-                    values = dict(zip(record.tags, record.values().tolist(), strict=True))
+                    pairs = zip(record.tags, record.values().tolist(), strict=True)
+                    values = {tag: v for tag, v in pairs if not tag.startswith("Bus/")}
                     found.append((record.entry, values))
     return found
 
