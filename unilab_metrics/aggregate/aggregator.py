@@ -204,7 +204,9 @@ class _Aggregator:
         return self._ingest.bad_messages + self._announcer.bad_messages
 
     def _loop(self) -> int:
-        # What processes that are gone left behind is seen before the run can be over.
+        # What processes that are gone left behind is seen before the run can be over, and before
+        # somebody else can take their places.
+        self._endurance.attempt("spools", self._liveness.check)
         self._turn()
         while not self._is_over():
             self._turn()

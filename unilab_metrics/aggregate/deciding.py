@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from unilab_metrics.aggregate.attendance import is_everyone_done
 from unilab_metrics.aggregate.entries import Seal
+from unilab_metrics.aggregate.remembering import MAX_REMEMBERED_ITERATIONS
 from unilab_metrics.aggregate.sealing import Shares
 from unilab_metrics.aggregate.state import AggregatorState
 
@@ -61,6 +62,12 @@ class Decider:
             self._resumed_mono_ns = mono_ns
         windows = self._state.data.windows
         self._note_new(mono_ns)
+        sealed = self._state.data.sealed_tags
+        if windows.late and len(sealed) >= MAX_REMEMBERED_ITERATIONS:
+            # The next seal forgets this one, and with it what its late values would add.
+            oldest = next(iter(sealed))
+            if oldest in windows.late:
+                return self._seal_late(oldest, mono_ns, unix_ns, "overflow")
         window = windows.lowest()
         if window is not None:
             why = self._why_now(window.iteration, window.shares.values(), mono_ns, awaited_ranks)
@@ -136,18 +143,19 @@ class Decider:
         if not late:
             return None
         if len(late) > MAX_LATE_WINDOWS:
-            iteration = next(iter(late))
-            self._late_seen_mono_ns.pop(self._key(iteration), None)
-            return Seal(iteration, mono_ns, unix_ns, "overflow", supplement=True)
+            return self._seal_late(next(iter(late)), mono_ns, unix_ns, "overflow")
         live = {source.index for source in self._state.live_learners()}
         for iteration in sorted(late):
             key = self._key(iteration)
             seen = self._late_seen_mono_ns.setdefault(key, mono_ns)
             is_complete = live <= late[iteration].done
             if is_complete or self._waited_ns(seen, mono_ns) >= SUPPLEMENT_WAIT_S * 1e9:
-                self._late_seen_mono_ns.pop(key, None)
-                return Seal(iteration, mono_ns, unix_ns, "complete", supplement=True)
+                return self._seal_late(iteration, mono_ns, unix_ns, "complete")
         return None
+
+    def _seal_late(self, iteration: int, mono_ns: int, unix_ns: int, why: str) -> Seal:
+        self._late_seen_mono_ns.pop(self._key(iteration), None)
+        return Seal(iteration, mono_ns, unix_ns, why, supplement=True)
 
     def _must_wait(self, shares: Shares, mono_ns: int, ready_mono_ns: int) -> bool:
         """Whether collectors that are behind can be expected to catch up."""

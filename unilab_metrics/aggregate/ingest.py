@@ -11,6 +11,7 @@ from unilab_metrics import crash_points
 from unilab_metrics.aggregate.core import Core
 from unilab_metrics.aggregate.entries import OpenAttempt
 from unilab_metrics.aggregate.limits import bounded_counts, figures_within
+from unilab_metrics.aggregate.pacing import must_wait
 from unilab_metrics.aggregate.peers import Peer
 from unilab_metrics.aggregate.process_log import say
 from unilab_metrics.aggregate.receiver import IsDead, accept, admit, returned
@@ -57,6 +58,7 @@ class Ingest:
         self._is_dead = is_dead
         self._vacate = vacate
         self._may_publish = may_publish
+        self._started_mono_ns = time.monotonic_ns()
         self.peers: dict[int, Peer] = {}
         self.bad_messages = 0
         self._duplicates: set[bytes] = set()
@@ -117,7 +119,7 @@ class Ingest:
             if peer is None or not peer.routing_id:
                 continue
             durable = core.durable_cursor(source.index)
-            takes_again = peer.was_refused and core.accepts_input
+            takes_again = peer.was_refused and self._takes_from(source)
             if not (peer.must_answer or takes_again) and durable == peer.told_durable:
                 continue
             self._send(peer.routing_id, self._cursor(source, peer.must_rewind or takes_again))
@@ -167,6 +169,7 @@ class Ingest:
         if source is None:
             return
         peer = self._connected(source, routing_id)
+        peer.hello_last = hello.last
         self._heard(source, peer, hello.unix_ns)
         peer.must_answer = True
 
@@ -198,7 +201,7 @@ class Ingest:
         peer.figures = figures_within(batch.figures)
         peer.has_news = True
         peer.must_answer = True
-        if not core.accepts_input:
+        if not self._takes_from(source):
             peer.was_refused = True
             return
         accepted = accept(source, batch.records, batch.watermark_mono_ns, most=MOST_RECORDS)
@@ -215,6 +218,13 @@ class Ingest:
         elif accepted.entry is None:
             # A ping changes no numbers, so its watermark need not be in the wal.
             source.raise_watermark(batch.watermark_mono_ns)
+
+    def _takes_from(self, source: SourceState) -> bool:
+        """Whether its frames are taken now; otherwise they stay in its spool."""
+        if not self._core.accepts_input:
+            return False
+        now, started = time.monotonic_ns(), self._started_mono_ns
+        return not must_wait(self._core.state, self.peers, source, now, started)
 
     def _connected(self, source: SourceState, routing_id: bytes) -> Peer:
         peer = self.peer(source)

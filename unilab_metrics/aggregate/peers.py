@@ -15,11 +15,13 @@ REWIND_INTERVAL_NS = 200_000_000
 class Peer:
     """One source's connection. Times are the aggregator's monotonic clock.
 
+    ``hello_last``: the last sequence that there was when the source said Hello.
     ``duplicates`` and ``bad_messages`` count since the last news of the bus, see ``bus_meter``.
     """
 
     routing_id: bytes = b""
     heard_mono_ns: int = 0
+    hello_last: int = 0
     frame_mono_ns: int | None = None
     drops: dict[str, int] = field(default_factory=dict[str, int])
     duplicates: int = 0
