@@ -9,7 +9,6 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 
-import psutil
 import pytest
 from fault_oracle import compare
 from fault_player import finish, play
@@ -65,7 +64,7 @@ def killed(
             if offline and number == len(groups) - 1:
                 training.is_finishing = True
             pids = training.kill(*group)
-            training.until(lambda pids=pids: not any(map(psutil.pid_exists, pids)))
+            training.until(lambda pids=pids: not {*pids} & {*map(training.pid, EVERYBODY)})
         if not offline:
             training.go_on(between_s)
         finish(training, with_attempt=with_attempt)
