@@ -25,13 +25,18 @@ class Epoch(msgspec.Struct, frozen=True, array_like=True, order=True):
 
 
 class Hello(msgspec.Struct, frozen=True, array_like=True, tag="hello"):
-    """First message of a connection. ``first``: the oldest sequence the spool still holds."""
+    """First message of a connection. ``first``: the oldest sequence the spool still holds.
+
+    ``adopted``: the source's process is dead, nothing follows ``last``, and another process of
+    its node speaks for it.
+    """
 
     identity: Identity
     first: int
     last: int
     mono_ns: int
     unix_ns: int
+    adopted: bool = False
 
 
 class SourceFigures(msgspec.Struct, frozen=True, array_like=True):

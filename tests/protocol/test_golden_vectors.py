@@ -136,7 +136,7 @@ RECORDS: dict[str, tuple[RecordKind, msgspec.Struct]] = {
 }
 
 MESSAGES: dict[str, tuple[Any, msgspec.Struct]] = {
-    "hello": (codec.decode_upward, control.Hello(IDENTITY, 1, 0, 11, 13)),
+    "hello": (codec.decode_upward, control.Hello(IDENTITY, 1, 0, 11, 13, True)),
     "batch": (
         codec.decode_upward,
         control.Batch(INCARNATION, 10, 11, 13, b"\x75\x6d", {"quota": 3}, FIGURES),

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from unilab_metrics.aggregate.leftovers import SpoolDirectories, remove_spool
+from unilab_metrics.aggregate.leftovers import SpoolDirectories
+from unilab_metrics.storage.orphans import remove_spool
 from unilab_schema.identity import Identity, SourceKey
 
 

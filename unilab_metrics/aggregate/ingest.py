@@ -14,7 +14,7 @@ from unilab_metrics.aggregate.limits import bounded_counts, figures_within
 from unilab_metrics.aggregate.pacing import must_wait
 from unilab_metrics.aggregate.peers import Peer
 from unilab_metrics.aggregate.process_log import say
-from unilab_metrics.aggregate.receiver import IsDead, accept, admit, returned
+from unilab_metrics.aggregate.receiver import Admission, IsDead, accept, admit, returned
 from unilab_metrics.aggregate.refusals import Refusals
 from unilab_metrics.aggregate.sources import SourceState
 from unilab_metrics.transport.sockets import receive
@@ -152,10 +152,10 @@ class Ingest:
             self._refuse(routing_id, _NOT_ALLOWED)
             return
         state = self._core.state
-        admission = admit(state, hello, self._is_dead, is_closing=self.is_closing)
+        admission = self._admit(hello)
         if admission.vacate is not None:
             self._vacate(admission.vacate)
-            admission = admit(state, hello, self._is_dead, is_closing=self.is_closing)
+            admission = self._admit(hello)
         if admission.refusal is not None:
             self._name_duplicate(hello, admission.refusal)
             self._refuse(routing_id, admission.refusal)
@@ -170,8 +170,18 @@ class Ingest:
             return
         peer = self._connected(source, routing_id)
         peer.hello_last = hello.last
+        peer.adopted_upto = hello.last if hello.adopted else None
         self._heard(source, peer, hello.unix_ns)
         peer.must_answer = True
+
+    def _admit(self, hello: Hello) -> Admission:
+        return admit(
+            self._core.state,
+            hello,
+            self._is_dead,
+            is_closing=self.is_closing,
+            is_orphan=hello.adopted,
+        )
 
     def _name_duplicate(self, hello: Hello, refusal: Reject) -> None:
         """Two processes that claim one rank: say so once for each that is refused."""
@@ -242,7 +252,7 @@ class Ingest:
         now = time.monotonic_ns()
         silent_s = (now - peer.heard_mono_ns) / 1e9
         back = returned(self._core.state, source, silent_s, time.time_ns(), now)
-        if back is not None:
+        if back is not None and peer.adopted_upto is None:
             say(back.text)
             self._core.fold(back)
         peer.heard_mono_ns = now

@@ -8,20 +8,14 @@ spool's names are ever deleted: the path in an identity comes from another proce
 
 from __future__ import annotations
 
-import os
-import time
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
-from unilab_metrics.storage import lease
-from unilab_metrics.storage.segments import parse_segment_name
-from unilab_metrics.storage.spool_reader import LEASE_NAME, SPOOL_PREFIX, SpoolReader
+from unilab_metrics.storage.orphans import is_abandoned
+from unilab_metrics.storage.spool_reader import SpoolReader
 from unilab_schema.identity import Identity
-
-UNFINISHED_AGE_S = 60.0
-"""A spool directory without a lease is being made, unless it is older than this."""
 
 
 class Orphan(NamedTuple):
@@ -52,7 +46,7 @@ class SpoolDirectories:
             except OSError:
                 continue
             for directory in directories:
-                if directory in known or not _is_abandoned(directory):
+                if directory in known or not is_abandoned(directory):
                     continue
                 identity = SpoolReader(directory).identity
                 if identity is not None:
@@ -63,24 +57,3 @@ class SpoolDirectories:
         for root in self.roots:
             with suppress(OSError):
                 root.rmdir()
-
-
-def remove_spool(directory: Path) -> None:
-    """Delete a spool whose every frame is durable in the journal; anything else in the
-    directory stays, and with it the directory."""
-    with suppress(OSError):
-        for name in os.listdir(directory):
-            parsed = parse_segment_name(name)
-            if name == LEASE_NAME or (parsed is not None and parsed[0] == SPOOL_PREFIX):
-                (directory / name).unlink(missing_ok=True)
-        directory.rmdir()
-
-
-def _is_abandoned(directory: Path) -> bool:
-    path = directory / LEASE_NAME
-    if path.exists():
-        return lease.is_free(path)
-    try:
-        return time.time() - directory.stat().st_mtime > UNFINISHED_AGE_S
-    except OSError:
-        return False

@@ -13,12 +13,13 @@ from pathlib import Path
 from unilab_metrics.aggregate.core import Core
 from unilab_metrics.aggregate.deaths import Deaths, ending_words, sentence_end
 from unilab_metrics.aggregate.entries import OpenAttempt, SourceGone
-from unilab_metrics.aggregate.leftovers import Orphan, SpoolDirectories, remove_spool
+from unilab_metrics.aggregate.leftovers import Orphan, SpoolDirectories
 from unilab_metrics.aggregate.peers import Peer
 from unilab_metrics.aggregate.process_log import say
 from unilab_metrics.aggregate.receiver import accept, admit
 from unilab_metrics.aggregate.sources import SourceState
 from unilab_metrics.storage import lease
+from unilab_metrics.storage.orphans import remove_spool
 from unilab_metrics.storage.spool_reader import LEASE_NAME, SpoolReader
 from unilab_schema.control import Hello
 from unilab_schema.identity import LEARNER
@@ -54,7 +55,10 @@ class Liveness:
 
     def is_dead(self, source: SourceState) -> bool:
         """Whether the source's process is known to be gone."""
-        silent_ns = time.monotonic_ns() - self._peer(source).heard_mono_ns
+        peer = self._peer(source)
+        silent_ns = time.monotonic_ns() - peer.heard_mono_ns
+        if peer.adopted_upto is not None and source.cursor >= peer.adopted_upto:
+            return True
         if source.identity.boot_id != self._boot_id:
             return silent_ns > self._lost_after_ns
         path = Path(source.identity.lease_path)
@@ -138,12 +142,20 @@ class Liveness:
         is_same = found is not None and found.incarnation == source.identity.incarnation
         return is_same and lease.is_free(directory / LEASE_NAME)
 
+    def _is_unreachable(self, source: SourceState) -> bool:
+        """Whether its silence is all that we know."""
+        is_elsewhere = source.identity.boot_id != self._boot_id
+        return is_elsewhere and self._peer(source).adopted_upto is None
+
     def _leave(self, source: SourceState, how: str) -> None:
         text, ending = "", ""
         if how == "lost":
             status = self._deaths.status_of(source)
             ending = ending_words(status)
             text = f"{source.name} {sentence_end(status)}"
+            if self._is_unreachable(source):
+                silent_s = (time.monotonic_ns() - self._peer(source).heard_mono_ns) / 1e9
+                text = f"{source.name} has not been heard of for {silent_s:.0f} s"
             say(text)
         self._deaths.forget(source)
         now = time.monotonic_ns()

@@ -16,6 +16,7 @@ class Peer:
     """One source's connection. Times are the aggregator's monotonic clock.
 
     ``hello_last``: the last sequence that there was when the source said Hello.
+    ``adopted_upto``: the last sequence of a dead source for which another process speaks.
     ``duplicates`` and ``bad_messages`` count since the last news of the bus, see ``bus_meter``.
     """
 
@@ -23,6 +24,7 @@ class Peer:
     heard_mono_ns: int = 0
     hello_last: int = 0
     frame_mono_ns: int | None = None
+    adopted_upto: int | None = None
     drops: dict[str, int] = field(default_factory=dict[str, int])
     duplicates: int = 0
     bad_messages: int = 0

@@ -57,6 +57,11 @@ class Connection:
         """Whether an aggregator was ever found; for any thread."""
         return self._route is not None
 
+    @property
+    def is_elsewhere(self) -> bool:
+        """Whether the aggregator is on another node, as far as we know."""
+        return self._route is not None and self._route.curve is not None
+
     def search(self, now: int) -> None:
         """Look for the aggregator if there is a reason to."""
         if self._delivery.refused:

@@ -16,6 +16,7 @@ import zmq
 
 from unilab_metrics.helper_life import Heard
 from unilab_metrics.publish import unsent
+from unilab_metrics.publish.adopting import Adopter
 from unilab_metrics.publish.connection import SEARCH_INTERVAL_NS, Connection, FindBus
 from unilab_metrics.publish.delivery import Delivery
 from unilab_metrics.publish.drop_report import DropReport
@@ -37,6 +38,8 @@ MAX_BATCH_BYTES = 256 * 1024
 ABANDONED_AFTER_NS = 10_000_000_000
 """Who closes waits this long for an aggregator that somebody else must start, or that has never
 come up."""
+ADOPTING_NS = 5_000_000_000
+"""Who closes goes on that long with what a dead process of its node has left."""
 _SECOND_NS = 1_000_000_000
 _CLOSING_SECOND_NS = 200_000_000
 _PAUSE_S = (0.1, 1.0)
@@ -97,6 +100,11 @@ class Shipper:
         self._delivery = Delivery()
         self._wakeup = wakeup or Wakeup()
         self._connection = Connection(find_bus, self._delivery, self._wakeup, counted)
+        self._adopter = Adopter(
+            spool.directory,
+            lambda delivery: Connection(find_bus, delivery, self._wakeup, counted),
+            counted,
+        )
         self._watermark_ns = 0
         self._last_batch_ns = 0
         self._last_records_ns = 0
@@ -159,6 +167,10 @@ class Shipper:
         delivered = delivery.durable >= self._spool.last and self._spool.end_waits is None
         return delivered and (delivery.run_closed or not self._wait_for_backends)
 
+    def _is_alone_done(self) -> bool:
+        is_late = monotonic_ns() - self._closing_since_ns >= ADOPTING_NS
+        return self._is_done() and (is_late or not self._adopter.is_under_way)
+
     def _is_hopeless(self) -> bool:
         """While closing: nothing will come of waiting any longer."""
         if self._delivery.refused or (self._delivery.run_closed and self._delivery.journal_full):
@@ -173,7 +185,7 @@ class Shipper:
         pause_s = _PAUSE_S[0]
         try:
             while not self._stop and not (
-                self._closing and (self._is_done() or self._is_hopeless())
+                self._closing and (self._is_alone_done() or self._is_hopeless())
             ):
                 try:
                     self._turn()
@@ -184,6 +196,7 @@ class Shipper:
                     self._poll(pause_s)
                     pause_s = min(2 * pause_s, _PAUSE_S[1])
         finally:
+            self._adopter.close()
             self._connection.close()
 
     def _turn(self) -> None:
@@ -192,6 +205,8 @@ class Shipper:
             self._last_second_ns = now
             self._every_second()
         self._connection.search(now)
+        if self._connection.is_elsewhere:
+            self._adopter.turn(now)
         socket = self._connection.socket
         if socket is not None:
             self._receive(socket)
@@ -286,6 +301,9 @@ class Shipper:
         poller = self._connection.poller
         if self._connection.socket is None:
             self._poll(SEARCH_INTERVAL_NS / 1e9)
+            return
+        if self._adopter.is_under_way:
+            self._poll(SHIP_INTERVAL_NS / 1e9)
             return
         if self._closing or not self._delivery.greeted:
             self._poll(CLOSING_PING_INTERVAL_NS / 1e9, poller)

@@ -1,0 +1,37 @@
+"""Spools whose process is gone: how they are told from others, and how they are removed."""
+
+from __future__ import annotations
+
+import os
+import time
+from contextlib import suppress
+from pathlib import Path
+
+from unilab_metrics.storage import lease
+from unilab_metrics.storage.segments import parse_segment_name
+from unilab_metrics.storage.spool_reader import LEASE_NAME, SPOOL_PREFIX
+
+UNFINISHED_AGE_S = 60.0
+"""A spool directory without a lease is being made, unless it is older than this."""
+
+
+def is_abandoned(directory: Path) -> bool:
+    """Whether no live process holds the spool. Raises ``OSError``."""
+    path = directory / LEASE_NAME
+    if path.exists():
+        return lease.is_free(path)
+    try:
+        return time.time() - directory.stat().st_mtime > UNFINISHED_AGE_S
+    except OSError:
+        return False
+
+
+def remove_spool(directory: Path) -> None:
+    """Delete a spool whose every frame is durable in the journal; anything else in the
+    directory stays, and with it the directory."""
+    with suppress(OSError):
+        for name in os.listdir(directory):
+            parsed = parse_segment_name(name)
+            if name == LEASE_NAME or (parsed is not None and parsed[0] == SPOOL_PREFIX):
+                (directory / name).unlink(missing_ok=True)
+        directory.rmdir()
