@@ -160,6 +160,10 @@ KIND_OF_ENTRY: dict[type[msgspec.Struct], EntryKind] = {
     RunEnd: EntryKind.RUN_END,
 }
 
+TWICE = frozenset([EntryKind.SOURCE_JOINED, EntryKind.ATTEMPT])
+"""Kinds that are written twice in a row, and folded once: every later entry builds on them, so a
+single damaged record must not cost them."""
+
 _encoder = msgspec.msgpack.Encoder()
 _decoders: dict[int, msgspec.msgpack.Decoder[Any]] = {
     kind: msgspec.msgpack.Decoder(entry) for entry, kind in KIND_OF_ENTRY.items()

@@ -13,7 +13,7 @@ import secrets
 from pathlib import Path
 
 from unilab_metrics import crash_points
-from unilab_metrics.aggregate.entries import Entry, EntryKind, encode_entry
+from unilab_metrics.aggregate.entries import TWICE, Entry, EntryKind, encode_entry
 from unilab_metrics.aggregate.history_tail import HistorySegment, HistoryTail, TailRecord
 from unilab_metrics.aggregate.journal_file import JournalFile
 from unilab_metrics.aggregate.recovery import Recovered, recover
@@ -117,6 +117,8 @@ class Journal:
         """Add an entry to the next commit."""
         kind, payload = encode_entry(entry)
         record = encode_record(kind, 0, payload)
+        if kind in TWICE:
+            record += record
         self._wal_buffer.append(record)
         self._uncommitted_bytes += len(record)
 

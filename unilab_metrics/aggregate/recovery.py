@@ -9,7 +9,13 @@ from typing import NamedTuple
 
 import msgspec
 
-from unilab_metrics.aggregate.entries import EntryKind, OpenAttempt, decode_entry
+from unilab_metrics.aggregate.entries import (
+    Entry,
+    EntryKind,
+    OpenAttempt,
+    SourceJoined,
+    decode_entry,
+)
 from unilab_metrics.aggregate.state import AggregatorState, Publication
 from unilab_metrics.errors import DamagedFileError
 from unilab_metrics.storage.records import Record, scan
@@ -98,6 +104,17 @@ def recover(bus_dir: Path) -> Recovered:
     )
 
 
+def _is_copy(state: AggregatorState, entry: Entry) -> bool:
+    """Whether it is the second one of an entry that is written twice."""
+    match entry:
+        case SourceJoined():
+            return entry.source < len(state.data.sources)
+        case OpenAttempt():
+            return entry.attempt <= state.data.attempt
+        case _:
+            return False
+
+
 def _headers(paths: list[Path]) -> list[SegmentHeader]:
     """The headers that can be read. A damaged one costs what it says of its predecessor's
     length, which then counts up to its own last good record."""
@@ -148,7 +165,10 @@ def _fold(paths: list[Path], limits: dict[str, int], history_last: int) -> _Fold
                     missing = [p for p in missing if p.sequence < state.data.next_update]
                 continue
             try:
-                published = state.handle(decode_entry(record.kind, record.payload))
+                entry = decode_entry(record.kind, record.payload)
+                if _is_copy(state, entry):
+                    continue
+                published = state.handle(entry)
             except (FrameDecodeError, IndexError):
                 damaged += 1
                 continue

@@ -155,6 +155,8 @@ class _History:
                 for record in records:
                     yield from self._take(record)
             self._check_damage(reader)
+            if reader.damaged_at_end():
+                raise DamagedHistoryError(self._bus_dir, reader.damaged_at_end())
             if reader.lost_entries:
                 raise VerificationError(f"the history lacks {reader.lost_entries} entries")
 

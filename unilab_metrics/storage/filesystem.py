@@ -183,6 +183,11 @@ def runtime_directory() -> Path:
     raise StorageError(_user_directory(_TEMPORARY[-1]), f"no directory for sockets: {problem}")
 
 
+def runtime_places() -> list[Path]:
+    """Every directory in which :func:`runtime_directory` may have put sockets, existing or not."""
+    return list(dict.fromkeys(_runtime_candidates()))
+
+
 def _runtime_candidates() -> Iterator[Path]:
     chosen = _chosen(RUNTIME_VARIABLE)
     if chosen is not None:
@@ -196,17 +201,21 @@ def _runtime_candidates() -> Iterator[Path]:
 
 
 def state_directory() -> Path:
-    """``$XDG_STATE_HOME/unilab-metrics`` or ``~/.local/state/unilab-metrics``, made if missing.
+    """:func:`state_place`, made if missing. Raises :class:`UnsafePathError` and ``OSError`` (a
+    home that is not there or not writable)."""
+    return private_directory(state_place())
 
-    Raises :class:`UnsafePathError` and ``OSError`` (a home that is not there or not writable).
-    """
+
+def state_place() -> Path:
+    """``$XDG_STATE_HOME/unilab-metrics`` or ``~/.local/state/unilab-metrics``. Raises
+    ``FileNotFoundError`` for a user without a home."""
     state = Path(os.environ.get("XDG_STATE_HOME", ""))
     if not state.is_absolute():
         home = Path(os.path.expanduser("~"))
         if not home.is_absolute():
             raise FileNotFoundError("this user has no home directory")
         state = home / ".local" / "state"
-    return private_directory(state / "unilab-metrics")
+    return state / "unilab-metrics"
 
 
 def spool_root(

@@ -28,6 +28,15 @@ def is_local_filesystem(path: Path) -> bool:
     return mounted_kind(mounts, resolved) in _LOCAL_FILESYSTEMS
 
 
+def kind_of(path: Path) -> str:
+    """The kind of the file system that ``path`` lies on; empty where the system hides it."""
+    try:
+        mounts = _MOUNTS_FILE.read_text(encoding="utf-8", errors="surrogateescape")
+    except OSError:
+        return ""
+    return mounted_kind(mounts, Path(os.path.realpath(path)))
+
+
 def keeps_modes(directory: Path) -> bool:
     """Whether a file there can be private at all: some file systems show one mode for all.
 

@@ -96,6 +96,7 @@ def scan(
     damaged: list[Damage] = []
     append = records.append
     unpack = HEADER.unpack_from
+    search: _Search | None = None
     offset = 0
     while offset + HEADER_BYTES <= size:
         magic, version, kind, length, sequence, crc = unpack(view, offset)
@@ -114,7 +115,8 @@ def scan(
         reason = _fault(view, offset, kinds)
         if not complete and reason == _CUT:
             return Scan(records, offset, damaged, reason)
-        following = _next_good(view, offset + 1, kinds)
+        search = search or _Search(view, kinds)
+        following = search.next_good(offset + 1)
         if following is None:
             return Scan(records, offset, damaged, reason)
         damaged.append(Damage(offset, following, reason))
@@ -139,23 +141,58 @@ def _fault(view: memoryview, offset: int, kinds: Container[int] | None) -> str:
     return f"kind {kind}" if kinds is not None and kind not in kinds else ""
 
 
-def _next_good(view: memoryview, start: int, kinds: Container[int] | None) -> int | None:
-    """Offset of the first good record at or after ``start``.
+class _Search:
+    """Finds good records behind damage in one buffer.
 
-    The bytes checked are bounded: crafted input could otherwise make every offset a candidate
-    with a checksum over all the rest.
+    The bytes checked are bounded over the whole buffer: crafted input could otherwise make
+    every offset a candidate with a checksum over all the rest.
     """
-    data = bytes(view[start:])
-    budget = max(_SEARCH_FACTOR * len(data), _SEARCH_FLOOR_BYTES)
-    found = data.find(_PREFIX)
-    while found >= 0 and budget > 0:
-        offset = start + found
-        if offset + HEADER_BYTES > len(view):
-            return None
-        reason = _fault(view, offset, kinds)
-        if not reason:
+
+    def __init__(self, view: memoryview, kinds: Container[int] | None) -> None:
+        self._view = view
+        self._kinds = kinds
+        self._data = bytes(view)
+        self._budget = max(_SEARCH_FACTOR * len(view), _SEARCH_FLOOR_BYTES)
+
+    def next_good(self, start: int) -> int | None:
+        """Offset of the first good record at or after ``start``."""
+        offset = self._data.find(_PREFIX, start)
+        while 0 <= offset <= len(self._view) - HEADER_BYTES and self._budget > 0:
+            reason = _fault(self._view, offset, self._kinds)
+            if not reason:
+                return offset
+            if reason == "checksum":
+                self._budget -= HEADER.unpack_from(self._view, offset)[3]
+            offset = self._data.find(_PREFIX, offset + 1)
+        return None
+
+
+def damaged_at_end(data: bytes, found: Scan) -> int:
+    """How many records the tail of a complete buffer was, at least: 0 for one that was cut off
+    while it was written, or for zeros, which a file system leaves after a loss of power."""
+    tail = memoryview(data)[found.valid_bytes :]
+    if not found.tail_reason or not any(tail):
+        return 0
+    if found.tail_reason != _CUT:
+        return 1
+    return int(len(tail) >= HEADER_BYTES and _has_false_length(tail))
+
+
+def _has_false_length(tail: memoryview) -> bool:
+    """Whether it is a whole record but for the length that its header names."""
+    magic, version, kind, _, sequence, crc = HEADER.unpack_from(tail)
+    body = tail[HEADER_BYTES:]
+    checked = _CHECKED.pack(magic, version, kind, len(body), sequence)
+    return crc32(body, crc32(checked)) == crc
+
+
+def resume_offset(data: bytes) -> int:
+    """Where to read on after a buffer without any good record: at the first bytes that may
+    begin a record which reaches beyond it, else at its last bytes."""
+    view = memoryview(data)
+    offset = data.find(_PREFIX, 1)
+    while 0 <= offset <= len(data) - HEADER_BYTES:
+        if _fault(view, offset, None) == _CUT:
             return offset
-        if reason == "checksum":
-            budget -= HEADER.unpack_from(view, offset)[3]
-        found = data.find(_PREFIX, found + 1)
-    return None
+        offset = data.find(_PREFIX, offset + 1)
+    return max(len(data) - HEADER_BYTES + 1, 1)

@@ -210,11 +210,14 @@ def read_segment_header(path: Path) -> SegmentHeader | None:
             magic, version, _, length, _, _ = HEADER.unpack_from(data)
             if magic == MAGIC and version > RECORD_VERSION and not _is_ours(data):
                 raise UnknownVersionError(path, version, RECORD_VERSION)
-            if magic == MAGIC and len(data) < HEADER_BYTES + length <= _MAX_HEADER_BYTES:
+            if magic == MAGIC and length > _MAX_HEADER_BYTES:
+                raise DamagedFileError(path, 0, f"segment header: length {length}")
+            if magic == MAGIC and HEADER_BYTES + length > len(data):
                 data = read_at(fd, 0, HEADER_BYTES + length)
     finally:
         os.close(fd)
-    result = scan(data, complete=False)
+    # Good records behind it show that it is damaged, and not just being written.
+    result = scan(data)
     if result.records and result.records[0].start == 0:
         first = result.records[0]
         if first.kind != KIND_SEGMENT_HEADER:

@@ -15,7 +15,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from unilab_metrics.storage.records import Record, Scan, encode_record, scan
+from unilab_metrics.storage.records import Record, Scan, damaged_at_end, encode_record, scan
 from unilab_metrics.storage.segments import list_segments, open_segment, read_at
 from unilab_schema.codec import (
     MAX_FRAME_BYTES,
@@ -56,15 +56,20 @@ class SpoolReader:
     def batches(self, after: int = 0, max_bytes: int = MAX_FRAME_BYTES) -> Iterator[SpoolBatch]:
         """The records beyond sequence ``after``, in batches of about ``max_bytes``.
 
-        A torn tail is no record; damage with records behind it, and missing segments, are
-        covered by gaps, so the sequences of all batches together have no hole.
+        A torn tail is no record; damage with records behind it, a whole last record that is
+        damaged, and missing segments are covered by gaps, so the sequences of all batches
+        together have no hole.
         """
         last = after
+        spoiled = 0
         for path in list_segments(self.directory, SPOOL_PREFIX):
             data = _read(path)
             taken: list[bytes] = []
             size = 0
-            for piece, sequence in _pieces(data, scan(data, kinds=SOURCE_KINDS), last):
+            found = scan(data, kinds=SOURCE_KINDS)
+            top = max((record.sequence for record in found.records), default=0)
+            spoiled = max(top, spoiled) + damaged_at_end(data, found)
+            for piece, sequence in _pieces(data, found, last):
                 taken.append(piece)
                 size += len(piece)
                 last = sequence
@@ -73,6 +78,9 @@ class SpoolReader:
                     taken, size = [], 0
             if taken:
                 yield SpoolBatch(b"".join(taken), last)
+        if spoiled > last:
+            # Its sequence cannot be read, but a whole record was there.
+            yield SpoolBatch(_gap(last + 1, spoiled), spoiled)
 
     def last(self) -> int:
         """The highest sequence that lies there; 0 for an empty spool."""

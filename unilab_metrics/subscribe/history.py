@@ -21,6 +21,8 @@ from unilab_metrics.storage.records import (
     MAX_PAYLOAD_BYTES,
     Damage,
     Record,
+    damaged_at_end,
+    resume_offset,
     scan,
 )
 from unilab_metrics.storage.segments import (
@@ -100,6 +102,7 @@ class HistoryReader:
         self._pending_base = 0
         self._damage_ahead: list[Damage] = []
         self._chunk_bytes = CHUNK_BYTES
+        self._passed_over_at = -1
         self._pending: deque[Record] = deque()
         self._layouts: dict[int, tuple[str, ...]] = {}
         self._seen_header_damage = 0
@@ -122,6 +125,15 @@ class HistoryReader:
                 if record is not None:
                     out.append(record)
         return out
+
+    def damaged_at_end(self) -> int:
+        """How many whole records there are at the end that cannot be read, at least. For a
+        history that is not written any more, when :meth:`poll` has returned everything: a live
+        one may still get what makes its end good. Raises ``OSError``."""
+        if self._fd < 0 or self._pending:
+            return 0
+        data = read_at(self._fd, self._offset, _MAX_CHUNK_BYTES)
+        return damaged_at_end(data, scan(data, kinds=HISTORY_KINDS))
 
     def close(self) -> None:
         """Close the segment that is open; idempotent."""
@@ -173,6 +185,10 @@ class HistoryReader:
             if len(data) == self._chunk_bytes and self._chunk_bytes < _MAX_CHUNK_BYTES:
                 self._chunk_bytes = min(4 * self._chunk_bytes, _MAX_CHUNK_BYTES)
                 continue
+            if len(data) == self._chunk_bytes:
+                # More damage than the largest record: whatever begins in it is passed over.
+                self._pass_over(data)
+                continue
             if link.is_last:
                 return False
             size = os.fstat(self._fd).st_size
@@ -184,6 +200,12 @@ class HistoryReader:
             if not self._open_successor(link):
                 return False
 
+    def _pass_over(self, data: bytes) -> None:
+        if self._passed_over_at != self._offset:
+            self.damaged += 1
+        self._offset += resume_offset(data)
+        self._passed_over_at = self._offset
+
     def _take(self, data: bytes, link: Link) -> bool:
         """Scan ``data``; whether it brought us forward."""
         at_end = len(data) < self._chunk_bytes
@@ -192,6 +214,10 @@ class HistoryReader:
             return False
         self._damage_ahead = result.damaged
         self.damaged += len(result.damaged)
+        if result.damaged and self._passed_over_at == self._offset and not result.damaged[0].start:
+            # The rest of the stretch that was counted when its beginning was passed over.
+            self._damage_ahead = result.damaged[1:]
+            self.damaged -= 1
         self._chunk_bytes = CHUNK_BYTES
         self._pending_base = self._offset
         self._offset += result.valid_bytes
@@ -274,6 +300,7 @@ class HistoryReader:
         self._segment = link.path
         self._offset = 0
         self._chunk_bytes = CHUNK_BYTES
+        self._passed_over_at = -1
 
 
 def _sequences(link: Link, max_bytes: int) -> list[int]:
