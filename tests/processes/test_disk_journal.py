@@ -12,6 +12,7 @@ import pytest
 from case_runs import aggregator_pid, ended, run, updates
 from real_runs import until
 from small_disks import (
+    complete,
     filled,
     head_with,
     log_of,
@@ -184,9 +185,6 @@ def test_a_disk_that_stays_full_ends_the_run_in_time_and_recover_completes_it(
                 # The summary lies on another disk here and tells it.
                 assert [text for text in warnings_of(run_dir) if "no room" in text]
         (run_dir / RUN_SUMMARY_FILE).unlink()
-        run(
-            "import sys; from unilab_metrics.cli import main; main(['recover', sys.argv[1]])",
-            run_dir,
-        )
+        complete(run_dir)
         facts["delivered"] = True
         check_whole(run_dir, facts, "")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import subprocess
+import sys
 import threading
 from collections.abc import Generator
 from contextlib import contextmanager, suppress
@@ -201,3 +202,10 @@ def head_with(viewer: Subscriber, condition: Any, timeout_s: float = 20.0) -> He
 
 def log_of(run_dir: Path, name: str = "aggregator.log") -> str:
     return (bus_directory(run_dir) / name).read_text()
+
+
+def complete(run_dir: Path) -> None:
+    """What a user does with a run that was cut off."""
+    command = [sys.executable, "-m", "unilab_metrics", "recover", os.fspath(run_dir)]
+    done = subprocess.run(command, check=False, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stdout + done.stderr

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+
 from unilab_metrics.publish import losses
 from unilab_metrics.publish.losses import Losses
 from unilab_metrics.publish.spool import Spool
@@ -13,17 +15,25 @@ _OF_THE_SPOOL = frozenset({losses.SPOOL_FULL, losses.SPOOL_QUOTA, losses.SPOOL_E
 
 
 class DropReport:
-    """Owned by the shipper's thread."""
+    """For the shipper's thread, and for the one that closes the publisher."""
 
     def __init__(self, spool: Spool, counted: Losses) -> None:
         self._spool = spool
         self._losses = counted
         self._told: dict[str, int] = {}
         self._trouble = ""
+        self._lock = threading.Lock()
 
     def tell(self) -> None:
         """Append the counts if they have changed; an outage that is over also becomes one
-        warning, which names the path and how many records it cost."""
+        warning, which names the path and how many records it cost. Never waits."""
+        if self._lock.acquire(blocking=False):
+            try:
+                self._tell()
+            finally:
+                self._lock.release()
+
+    def _tell(self) -> None:
         drops, told = self._losses.counts, self._told
         self._trouble = self._spool.trouble or self._trouble
         if drops == told or self._spool.trouble:

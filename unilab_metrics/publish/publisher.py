@@ -253,6 +253,8 @@ class Publisher(Emitter):
     def _end(self, timeout_s: float, status: str) -> bool:
         if crash_points.armed:
             crash_points.reach("publisher.ending")
+        if self._shipper is not None:
+            self._shipper.tell_drops()
         self._spool.append(
             RecordKind.END,
             lambda mono, unix: encode_payload(End(status, mono, unix, self.losses.counts)),

@@ -144,6 +144,10 @@ class Shipper:
         """Whether our aggregator is on its way up, as far as we know, and takes what is left."""
         return bool(self._supervise and not self._trouble and not self._delivery.answered_ns)
 
+    def tell_drops(self) -> None:
+        """Have in the spool what was not logged up to now; nothing follows the end record."""
+        self._drops.tell()
+
     def finish(self, timeout_s: float) -> bool:
         """Send what there is and end the thread, within ``timeout_s`` and a little.
 

@@ -192,6 +192,8 @@ class Spool:
             self._writing = False
         except OSError as error:
             full = error.errno in _FULL
+            if error.errno == errno.EFBIG:
+                self.files.prefer_new_segment()
             text = f"{self.directory}: {error.strerror or error}"
             self._refused(kind, losses.SPOOL_FULL if full else losses.SPOOL_ERROR, text)
             return False

@@ -81,6 +81,11 @@ class SpoolFiles:
         self.room_until = min(self._rotate_at, left)
         return self.current if self.current.size_bytes + size_bytes <= left else None
 
+    def prefer_new_segment(self) -> None:
+        """The open one has reached a limit for files that is below the segment size."""
+        self._rotate_at = min(self._rotate_at, self.current.size_bytes)
+        self.room_until = 0
+
     def repeat(self, kind: int, payload: bytes) -> None:
         """Let every later segment begin with this record too, as sequence 0."""
         self._preamble.append(encode_record(kind, 0, payload))
