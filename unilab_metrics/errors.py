@@ -22,6 +22,7 @@ class ExitCode(IntEnum):
     REFUSED = 5
     DAMAGED = 6
     VERIFICATION_FAILED = 7
+    UNHEALTHY = 8
     INTERRUPTED = 130
 
 

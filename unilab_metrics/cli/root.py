@@ -31,6 +31,7 @@ Exit codes
   5    refused: another process holds the run
   6    damaged files, or of a version that this program does not know
   7    verification failed
+  8    doctor found something wrong
   130  interrupted
 """
 
@@ -40,6 +41,7 @@ _COMMANDS = {
     "ls": ("unilab_metrics.cli.watch", "List live and recent runs."),
     "verify": ("unilab_metrics.cli.verify", "Prove that a run lost and changed nothing."),
     "recover": ("unilab_metrics.cli.recover", "Complete a run that was cut off."),
+    "doctor": ("unilab_metrics.cli.doctor", "Say what is wrong with a run and how to fix it."),
     "aggregate": ("unilab_metrics.cli.processes", "Be the aggregator of a run."),
     "write": ("unilab_metrics.cli.processes", "Be the writer of one backend of a run."),
 }

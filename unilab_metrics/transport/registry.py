@@ -21,6 +21,7 @@ from unilab_metrics.storage.filesystem import (
     private_directory,
     read_private,
     state_directory,
+    state_place,
     write_atomic,
 )
 from unilab_metrics.storage.lease import owner_pid
@@ -34,6 +35,7 @@ STARTING_S = 10.0
 """How long it counts as starting meanwhile."""
 _MAX_BYTES = 16 * 1024
 _SUFFIX = ".json"
+_FOLDER = "runs"
 
 
 class LiveRun(NamedTuple):
@@ -93,9 +95,15 @@ def starting_runs() -> list[LiveRun]:
     return _listed()[1]
 
 
-def _listed() -> tuple[list[LiveRun], list[LiveRun]]:
+def look_for_live_run() -> LiveRun | None:
+    """As :func:`newest_live_run`, but nothing is made, removed or changed."""
+    return next(iter(_listed(keep=True)[0]), None)
+
+
+def _listed(*, keep: bool = False) -> tuple[list[LiveRun], list[LiveRun]]:
     try:
-        entries = list(_directory().iterdir())
+        directory = state_place() / _FOLDER if keep else _directory()
+        entries = list(directory.iterdir())
     except (OSError, StorageError):
         return [], []
     this_boot = boot_id()
@@ -110,7 +118,8 @@ def _listed() -> tuple[list[LiveRun], list[LiveRun]]:
         if pid is not None:
             live.append(LiveRun(run_dir, pid, entry.started_unix_ns))
         elif age_s > START_GRACE_S:
-            _drop(path)
+            if not keep:
+                _drop(path)
         elif age_s < STARTING_S and run_dir.is_dir():
             starting.append(LiveRun(run_dir, 0, entry.started_unix_ns))
     return _newest_first(live), _newest_first(starting)
@@ -148,7 +157,7 @@ def _drop(path: Path) -> None:
 
 
 def _directory() -> Path:
-    return private_directory(state_directory() / "runs")
+    return private_directory(state_directory() / _FOLDER)
 
 
 def _entry_path(directory: Path, run_dir: Path) -> Path:
