@@ -9,9 +9,9 @@ from pathlib import Path
 import zmq
 
 from unilab_metrics.errors import EndpointError, StorageError
-from unilab_metrics.transport import monitoring, sockets
+from unilab_metrics.transport import crowd, monitoring, sockets
 from unilab_metrics.transport.authentication import IPC_USER, Authenticator
-from unilab_metrics.transport.monitoring import Monitor
+from unilab_metrics.transport.monitoring import Happening, Monitor
 from unilab_metrics.transport.refusals import Refusals
 from unilab_metrics.transport.tcp_door import BoundSockets, TcpDoor, TcpEndpoints
 
@@ -20,10 +20,9 @@ NOT_A_WRITER = "it tells what a backend holds, which only a writer may"
 _WRONG_KEY = "its handshake is for another run's key, or no handshake at all"
 _NO_CURVE = "it does not speak CURVE"
 _NO_ZMTP = "it does not speak the protocol"
+TOO_MANY = "there are too many connections"
 _BROKEN_OFF = "it broke off the handshake, or was too slow"
 _NO_TCP = TcpEndpoints("", "", "", "")
-_TCP_ONLY = frozenset({monitoring.BROKEN_OFF})
-"""On ipc those are our own looks at whether somebody listens."""
 
 
 class Endpoints:
@@ -61,7 +60,9 @@ class Endpoints:
             ):
                 self._opened.append(make(context, endpoint))
             self.sockets = BoundSockets(*self._opened)
-            self._monitors += [Monitor(context, made, monitoring.FAILURES) for made in self._opened]
+            self._monitors += [
+                Monitor(context, made, monitoring.FAILURES | crowd.WATCHED) for made in self._opened
+            ]
             if bind:
                 self._open_door(bus_dir, bind, towards, say)
         except BaseException:
@@ -94,13 +95,17 @@ class Endpoints:
         self._authenticator.answer()
         for monitor in self._monitors:
             for happening in monitor.take():
-                is_tcp = happening.endpoint.startswith("tcp:")
-                if happening.kind == monitoring.REFUSED or (
-                    happening.kind in _TCP_ONLY and not is_tcp
-                ):
-                    continue
-                peer = "a peer over TCP" if is_tcp else "a peer over ipc"
-                self._refusals.note(peer, _reason(happening), time.monotonic())
+                self._heed(happening)
+
+    def _heed(self, happening: Happening) -> None:
+        is_tcp = happening.endpoint.startswith("tcp:")
+        if is_tcp and self._door is not None and not self._door.crowd.heed(happening):
+            self._refusals.note("a peer over TCP", TOO_MANY, time.monotonic())
+        is_failure = happening.kind == monitoring.NO_PROTOCOL
+        # Over ipc those are our own looks at whether somebody listens.
+        if is_failure or (happening.kind == monitoring.BROKEN_OFF and is_tcp):
+            peer = "a peer over TCP" if is_tcp else "a peer over ipc"
+            self._refusals.note(peer, _reason(happening), time.monotonic())
 
     def may_publish(self, user: str, rank: int) -> bool:
         """Whether a message of this user may speak for a source of this rank; counted if

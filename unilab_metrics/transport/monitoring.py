@@ -15,6 +15,7 @@ import zmq
 _EVENT = struct.Struct("=hi")
 _numbers = itertools.count()
 
+ACCEPTED = int(zmq.EVENT_ACCEPTED)
 CONNECTED = int(zmq.EVENT_CONNECTED)
 RETRIED = int(zmq.EVENT_CONNECT_RETRIED)
 DISCONNECTED = int(zmq.EVENT_DISCONNECTED)
@@ -32,7 +33,8 @@ OTHER_MECHANISM = int(zmq.PROTOCOL_ERROR_ZMTP_MECHANISM_MISMATCH)
 
 
 class Happening(NamedTuple):
-    """``kind``: one of the constants above. ``value``: an error number, or what the kind says.
+    """``kind``: one of the constants above. ``value``: a descriptor for ``ACCEPTED`` and
+    ``DISCONNECTED``, an error number, or what the kind says.
     ``endpoint``: the bound one, or the one connected to."""
 
     kind: int

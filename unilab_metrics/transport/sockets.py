@@ -18,6 +18,7 @@ import zmq
 
 from unilab_metrics.errors import EndpointError, EndpointInUseError
 from unilab_metrics.transport.addresses import TcpAddress, parse_tcp
+from unilab_metrics.transport.crowd import BACKLOG
 from unilab_metrics.transport.ipc import BoundFile, exclusive_bind, ipc_path
 from unilab_metrics.transport.keys import CurveClient, CurveServer
 from unilab_schema.codec import MAX_MESSAGE_BYTES
@@ -132,6 +133,7 @@ def bind_tcp(made: zmq.Socket[bytes], address: TcpAddress, curve: CurveServer) -
     made.set(zmq.CURVE_SERVER, 1)
     # A listener has the options of when it was bound: these are not those of ipc.
     _set_heartbeats(made)
+    made.set(zmq.BACKLOG, BACKLOG)
     if address.is_ipv6:
         made.set(zmq.IPV6, 1)
     try:

@@ -21,6 +21,7 @@ from unilab_metrics.transport.addresses import (
     reachable_host,
 )
 from unilab_metrics.transport.allow_list import NOBODY, AllowList
+from unilab_metrics.transport.crowd import Crowd, capacity
 from unilab_metrics.transport.ports import Ports, keep_ports, wanted_ports
 
 _LOOK_INTERVAL_S = 0.2
@@ -53,7 +54,8 @@ class BoundSockets(NamedTuple):
 class TcpDoor:
     """Lets the sockets listen on TCP, and cuts off whoever loses its permission.
 
-    Owned by the sockets' thread. ``endpoints`` is what the connection file says.
+    Owned by the sockets' thread. ``endpoints`` is what the connection file says; ``crowd`` must
+    be told what the sockets' monitors see.
     """
 
     def __init__(
@@ -99,6 +101,7 @@ class TcpDoor:
             self.close()
             raise
         keep_ports(bus_dir, ports)
+        self.crowd = Crowd((address.port for _, address in self._places), capacity())
         self.endpoints = TcpEndpoints(
             ingest=TcpAddress(host, ports.ingest).endpoint,
             announce=TcpAddress(host, ports.announce).endpoint,
@@ -160,6 +163,7 @@ class TcpDoor:
         for made, address in self._places:
             if (made, address) not in self._waiting:
                 sockets.unbind_tcp(made, address)
+        self.crowd.cut_off()
         self._waiting = list(self._places)
         deadline_s = time.monotonic() + _REBIND_S
         while self._waiting and time.monotonic() < deadline_s:
