@@ -141,10 +141,9 @@ def _take_values(
     if frame.already_reduced and source.rank != 0:
         values = None
     windows = state.data.windows
-    windows.add(share, iteration, values, more=frame.more)
-    frames = windows.frames(source.index, iteration)
+    frames = windows.add(share, iteration, values, more=frame.more)
     if len(frames) > MOST_FRAMES:
-        windows.replace(frames, merged_frames(state.key_sets, frames))
+        windows.replace(source.index, iteration, merged_frames(state.key_sets, frames))
 
 
 def _take_report(

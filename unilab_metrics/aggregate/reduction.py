@@ -53,11 +53,6 @@ class Reduced(NamedTuple):
     values: Float64s
 
 
-class _Selected(NamedTuple):
-    columns: Columns
-    keep: NDArray[np.bool_] | None
-
-
 MAX_RUN_TAGS = 100_000
 MAX_RUN_TAG_CHARS = 8 * 1024 * 1024
 """Of all names together."""
@@ -78,7 +73,7 @@ class TagColumns:
         """How often a tag was named for which there was no room."""
         self._chars = 0
         self._operations = np.zeros(0, dtype=np.int8)
-        self._known: dict[tuple[str, ...], _Selected] = {}
+        self._known: dict[tuple[str, ...], Columns] = {}
         self._known_tags = 0
 
     def admit(self, tags: tuple[str, ...]) -> tuple[str, ...]:
@@ -100,23 +95,16 @@ class TagColumns:
     def columns(self, tags: tuple[str, ...]) -> Columns:
         """The numbers of the tags, in the given order, without empty names; new tags get new
         numbers."""
-        return self.select(tags).columns
-
-    def select(self, tags: tuple[str, ...]) -> _Selected:
-        """The columns of the tags, and which of the tags have one (``None``: all)."""
         known = self._known.get(tags)
         if known is None:
             for tag in tags:
                 if tag and tag not in self._numbers:
                     self._add(tag)
             numbers = [self._numbers[tag] for tag in tags if tag]
-            keep = None
-            if len(numbers) < len(tags):
-                keep = np.array([bool(tag) for tag in tags])
             if len(self._known) >= MAX_KNOWN or self._known_tags > MAX_KNOWN_TAGS:
                 self._known.clear()
                 self._known_tags = 0
-            known = self._known[tags] = _Selected(np.array(numbers, dtype=np.intp), keep)
+            known = self._known[tags] = np.array(numbers, dtype=np.intp)
             self._known_tags += len(tags)
         return known
 

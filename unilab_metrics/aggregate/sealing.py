@@ -15,9 +15,9 @@ import numpy as np
 from unilab_metrics.aggregate.attendance import MAX_NAMED_RANKS, waive_missing
 from unilab_metrics.aggregate.bus_tags import bus_supplier, take_news
 from unilab_metrics.aggregate.merging import merge_frames
-from unilab_metrics.aggregate.packed import pack_values
+from unilab_metrics.aggregate.packed import Float64s, pack_values
 from unilab_metrics.aggregate.pieces import ends_of_pieces
-from unilab_metrics.aggregate.reduction import Columns, Reduced, Supplier, reduce_over_ranks
+from unilab_metrics.aggregate.reduction import Reduced, Supplier, reduce_over_ranks
 from unilab_metrics.aggregate.remembering import (
     forgotten_through,
     missed_iteration,
@@ -26,7 +26,7 @@ from unilab_metrics.aggregate.remembering import (
     remember_nonfinite,
     tags_of_sealed,
 )
-from unilab_metrics.aggregate.reports import Vector, reduce_over_time
+from unilab_metrics.aggregate.reports import reduce_over_time
 from unilab_metrics.aggregate.window import RankShare, Window
 from unilab_schema.timing import ITERATION_WALL, learner_phases
 from unilab_schema.updates import Supplement, Update
@@ -168,28 +168,21 @@ def _learner_suppliers(state: AggregatorState, share: RankShare) -> list[Supplie
             if ITERATION_WALL in tags:
                 phases = tuple(p.tag for p in learner_phases(state.data.run.algorithm))
                 zero_fill = state.columns.columns(phases)
+            columns = state.columns.columns(tags)
+            if len(columns) < len(tags):
+                totals, weights = _named(tags, totals, weights)
             suppliers.append(
-                _supplier(
-                    state, share.rank, Vector(tags, totals, weights), zero_fill, already_reduced
-                )
+                Supplier(share.rank, columns, totals, weights, zero_fill, already_reduced)
             )
     return suppliers
 
 
-def _supplier(
-    state: AggregatorState,
-    rank: int,
-    vector: Vector,
-    zero_fill: Columns | None = None,
-    already_reduced: bool = False,
-) -> Supplier:
-    """What the run has room for of a vector."""
-    columns, keep = state.columns.select(vector.tags)
-    totals, weights = vector.totals, vector.weights
-    if keep is not None:
-        totals = totals[keep]
-        weights = None if weights is None else weights[keep]
-    return Supplier(rank, columns, totals, weights, zero_fill, already_reduced)
+def _named(
+    tags: tuple[str, ...], totals: Float64s, weights: Float64s | None
+) -> tuple[Float64s, Float64s | None]:
+    """Without the values of empty names, which the run has no room for."""
+    keep = np.array([bool(tag) for tag in tags])
+    return totals[keep], None if weights is None else weights[keep]
 
 
 def _collector_suppliers(state: AggregatorState, shares: list[RankShare]) -> list[Supplier]:
@@ -210,7 +203,8 @@ def _collector_suppliers(state: AggregatorState, shares: list[RankShare]) -> lis
             lambda tag: state.columns.spec(tag).over_time,
         )
         if vector is not None:
-            suppliers.append(_supplier(state, source.rank, vector))
+            columns = state.columns.columns(vector.tags)
+            suppliers.append(Supplier(source.rank, columns, vector.totals, vector.weights))
     return suppliers
 
 

@@ -100,6 +100,8 @@ class KeySets:
         self._next = max(tags, default=-1) + 1
         self._tag_count = sum(map(len, self._numbers))
         self._limits = (MAX_KEY_SETS, MAX_KEY_SET_TAGS)
+        self.is_full = False
+        """Whether those that nothing refers to should be forgotten."""
 
     def number(self, tags: tuple[str, ...]) -> int:
         """The number of a key set, a new one if it was not seen before."""
@@ -109,13 +111,9 @@ class KeySets:
             self._next += 1
             self._tags[known] = tags
             self._tag_count += len(tags)
+            most, most_tags = self._limits
+            self.is_full = len(self._tags) > most or self._tag_count > most_tags
         return known
-
-    @property
-    def is_full(self) -> bool:
-        """Whether those that nothing refers to should be forgotten."""
-        most, most_tags = self._limits
-        return len(self._tags) > most or self._tag_count > most_tags
 
     def keep(self, used: set[int]) -> None:
         """Forget all others."""
@@ -127,6 +125,7 @@ class KeySets:
             max(MAX_KEY_SETS, 2 * len(self._tags)),
             max(MAX_KEY_SET_TAGS, 2 * self._tag_count),
         )
+        self.is_full = False
 
     def tags(self, number: int) -> tuple[str, ...]:
         """The tags of a key set."""

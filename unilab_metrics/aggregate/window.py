@@ -8,6 +8,9 @@ from __future__ import annotations
 
 import msgspec
 
+_FRAME_BYTES = 200
+"""Of a frame beside its values, about."""
+
 
 class Values(msgspec.Struct, frozen=True, array_like=True):
     """One frame's values: a number of an interned key set and packed float64."""
@@ -35,6 +38,7 @@ class Window(msgspec.Struct, array_like=True):
     iteration: int
     shares: dict[int, RankShare] = {}
     done: set[int] = set()
+    held_bytes: int = 0
 
 
 class Windows(msgspec.Struct, array_like=True):
@@ -50,8 +54,11 @@ class Windows(msgspec.Struct, array_like=True):
     last_sealed: int | None = None
     held_bytes: int = 0
 
-    def add(self, share: RankShare, iteration: int, values: Values | None, *, more: bool) -> bool:
-        """Take a frame (``None``: one without values that count). Returns whether it is late."""
+    def add(
+        self, share: RankShare, iteration: int, values: Values | None, *, more: bool
+    ) -> list[Values]:
+        """Take a frame (``None``: one without values that count). Returns all of the source's
+        for the iteration."""
         late = self.last_sealed is not None and iteration <= self.last_sealed
         windows = self.late if late else self.open
         window = windows.get(iteration)
@@ -67,24 +74,24 @@ class Windows(msgspec.Struct, array_like=True):
                 known.env_steps = share.env_steps
         if values is not None:
             known.frames.append(values)
-            self.held_bytes += _held_bytes(values)
+            size = len(values.values) + len(values.weights) + _FRAME_BYTES
+            window.held_bytes += size
+            self.held_bytes += size
         through = iteration - 1 if more else iteration
         if through > self.finished_through.get(share.source, through - 1):
             self.finished_through[share.source] = through
         if late and not more:
             window.done.add(share.source)
-        return late
+        return known.frames
 
-    def frames(self, source: int, iteration: int) -> list[Values]:
-        """What a source has supplied for an open iteration."""
-        window = self.open.get(iteration) or self.late.get(iteration)
-        share = window.shares.get(source) if window is not None else None
-        return [] if share is None else share.frames
-
-    def replace(self, frames: list[Values], merged: list[Values]) -> None:
-        """The same values in fewer frames."""
-        self.held_bytes += sum(map(_held_bytes, merged)) - sum(map(_held_bytes, frames))
-        frames[:] = merged
+    def replace(self, source: int, iteration: int, merged: list[Values]) -> None:
+        """The same values of a source in fewer frames."""
+        window = self.open.get(iteration) or self.late[iteration]
+        share = window.shares[source]
+        growth = sum(map(_held_bytes, merged)) - sum(map(_held_bytes, share.frames))
+        window.held_bytes += growth
+        self.held_bytes += growth
+        share.frames = merged
 
     def is_done(self, source: int, iteration: int) -> bool:
         """Whether the source will send nothing more for the iteration."""
@@ -107,7 +114,7 @@ class Windows(msgspec.Struct, array_like=True):
 
     def _released(self, window: Window | None) -> Window | None:
         if window is not None:
-            self.held_bytes -= sum(map(_window_bytes, window.shares.values()))
+            self.held_bytes -= window.held_bytes
         return window
 
     def forget(self, source: int) -> int:
@@ -118,7 +125,9 @@ class Windows(msgspec.Struct, array_like=True):
             window.done.discard(source)
             if share is not None:
                 forgotten += len(share.frames)
-                self.held_bytes -= _window_bytes(share)
+                size = sum(map(_held_bytes, share.frames))
+                window.held_bytes -= size
+                self.held_bytes -= size
             if not window.shares:
                 del self.open[iteration]
         self.finished_through.pop(source, None)
@@ -133,13 +142,5 @@ class Windows(msgspec.Struct, array_like=True):
         self.held_bytes = 0
 
 
-_FRAME_BYTES = 200
-"""Of a frame beside its values, about."""
-
-
 def _held_bytes(values: Values) -> int:
     return len(values.values) + len(values.weights) + _FRAME_BYTES
-
-
-def _window_bytes(share: RankShare) -> int:
-    return sum(map(_held_bytes, share.frames))
