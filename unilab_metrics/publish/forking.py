@@ -1,11 +1,16 @@
 """Fork: spools of this process are locked before it, and inactive in the child.
 
-The hooks are registered once per process, because Python cannot unregister them.
+Also the start of a helper and a fork exclude each other: who starts one waits until a pipe is
+closed by the exec of its child, and a copy of this process would hold that pipe open as long as
+it lives. The hooks are registered once per process, because Python cannot unregister them.
 """
 
 from __future__ import annotations
 
 import os
+import threading
+from collections.abc import Generator
+from contextlib import contextmanager
 from typing import Protocol
 
 
@@ -25,6 +30,7 @@ class ForkAware(Protocol):
         ...
 
 
+_START_S = 1.0
 _watched: list[ForkAware] = []
 _forking: list[ForkAware] = []
 
@@ -40,7 +46,23 @@ def forget(thing: ForkAware) -> None:
         _watched.remove(thing)
 
 
+@contextmanager
+def unforked() -> Generator[None, None, None]:
+    """Nobody forks this process meanwhile; for the few milliseconds in which a thread starts
+    a helper. Within it, a fork by the same thread does not wait."""
+    with _Starting.lock:
+        yield
+
+
+class _Starting:
+    lock = threading.RLock()
+    held_by: set[int] = set()  # noqa: RUF012 (threads that are between the hooks of a fork)
+
+
 def _before() -> None:
+    # A start that hangs must not stop a training for ever.
+    if _Starting.lock.acquire(timeout=_START_S):
+        _Starting.held_by.add(threading.get_ident())
     _forking[:] = _watched
     for thing in _forking:
         thing.before_fork()
@@ -50,9 +72,15 @@ def _in_parent() -> None:
     for thing in reversed(_forking):
         thing.after_fork_in_parent()
     _forking.clear()
+    me = threading.get_ident()
+    if me in _Starting.held_by:
+        _Starting.held_by.discard(me)
+        _Starting.lock.release()
 
 
 def _in_child() -> None:
+    _Starting.lock = threading.RLock()
+    _Starting.held_by.clear()
     for thing in _forking:
         thing.after_fork_in_child()
     _forking.clear()

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from unilab_metrics.config import AGGREGATOR_LOG_FILE, PYTHON_VARIABLE
+from unilab_metrics.publish.forking import unforked
 from unilab_metrics.storage.filesystem import RUNTIME_VARIABLE, SPOOL_VARIABLE
 from unilab_metrics.transport.rendezvous import bus_directory
 
@@ -74,18 +75,19 @@ def start_helper(arguments: Sequence[str], run_dir: Path, log_name: str) -> Help
     bus = bus_directory(run_dir)
     log = os.open(bus / log_name, _LOG_FLAGS, 0o600)
     try:
-        return Helper(
-            [helper_python(os.environ), "-m", "unilab_metrics", *arguments],
-            stdin=subprocess.DEVNULL,
-            stdout=log,
-            stderr=log,
-            # ``-m`` puts the working directory first on the path: a training's own queue.py
-            # or types.py must not become the helper's.
-            cwd=bus,
-            env=helper_environment(os.environ),
-            start_new_session=True,
-            close_fds=True,
-        )
+        with unforked():
+            return Helper(
+                [helper_python(os.environ), "-m", "unilab_metrics", *arguments],
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                # ``-m`` puts the working directory first on the path: a training's own queue.py
+                # or types.py must not become the helper's.
+                cwd=bus,
+                env=helper_environment(os.environ),
+                start_new_session=True,
+                close_fds=True,
+            )
     finally:
         os.close(log)
 

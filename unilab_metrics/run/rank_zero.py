@@ -13,6 +13,7 @@ from pathlib import Path
 from unilab_metrics.errors import StorageError
 from unilab_metrics.helper_life import Heard, Trouble
 from unilab_metrics.run.opening import supervise_aggregator
+from unilab_metrics.run.reaping import Reaper
 from unilab_metrics.run.supervision import Supervisor
 
 
@@ -35,6 +36,7 @@ class RankZeroRun:
         self._fill = fill
         self._report = report
         self._supervisor: Supervisor | None = None
+        self._reaper: Reaper | None = None
         self.trouble = ""
         """Why the run is not open, with the path; empty once it is."""
         self._open()
@@ -50,6 +52,8 @@ class RankZeroRun:
             self._open()
         if self._supervisor is None:
             return f"has no run directory: {self.trouble}"
+        if self._reaper is not None:
+            self._reaper()
         return self._supervisor(hurry=hurry, heard=heard)
 
     def _open(self) -> None:
@@ -62,3 +66,4 @@ class RankZeroRun:
         else:
             self.trouble = ""
             self._supervisor = supervise_aggregator(self._run_dir, self._report)
+            self._reaper = Reaper(self._run_dir)
