@@ -44,7 +44,9 @@ def lacking() -> str:
     trial = ["unshare", *_NAMESPACES, "--propagation", "private"]
     try:
         make = "ip link add v type veth peer name w && mount -t tmpfs none /dev/shm"
-        done = subprocess.run([*trial, "sh", "-c", make], capture_output=True, timeout=20)
+        done = subprocess.run(
+            [*trial, "sh", "-c", make], check=False, capture_output=True, timeout=20
+        )
     except (OSError, subprocess.TimeoutExpired) as error:
         return f"no namespaces: {error}"
     text = done.stderr.decode(errors="replace").strip()
@@ -79,7 +81,8 @@ class Host:
         own = [os.readlink(f"/proc/self/ns/{kind}") for kind in ("net", "mnt", "uts")]
         deadline_s = time.monotonic() + 10
         while any(os.readlink(f"/proc/{self.pid}/ns/{k}") in own for k in ("net", "mnt", "uts")):
-            assert time.monotonic() < deadline_s and self._anchor.poll() is None
+            assert time.monotonic() < deadline_s
+            assert self._anchor.poll() is None
             time.sleep(0.01)
         boot_id = self.directory / "boot_id"
         boot_id.write_text(f"{uuid.uuid4()}\n")
@@ -92,6 +95,7 @@ class Host:
         """Run a command on this host to its end; its output. It must succeed."""
         done = subprocess.run(
             self._inside(command),
+            check=False,
             capture_output=True,
             text=True,
             timeout=timeout_s,

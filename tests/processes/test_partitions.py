@@ -1,0 +1,221 @@
+"""The network between two hosts fails in every way: nothing is lost, nothing is counted twice,
+and no rank waits."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from fault_oracle import Outcome
+from network_training import COLLECTOR_1, LEARNER_0, LEARNER_1, NetworkTraining, until
+from two_hosts import TwoHosts, lacking
+
+from unilab_metrics.transport.addresses import parse_tcp
+from unilab_schema.updates import Supplement
+
+_LACKING = lacking()
+pytestmark = pytest.mark.skipif(bool(_LACKING), reason=_LACKING)
+
+HOLD_PORT = """
+import socket, sys
+made = socket.socket()
+made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+while True:
+    try:
+        made.bind((sys.argv[1], int(sys.argv[2])))
+        break
+    except OSError:
+        pass
+made.listen()
+print("held", flush=True)
+sys.stdin.read()
+"""
+
+
+@pytest.fixture
+def hosts(short_path: Path) -> Iterator[TwoHosts]:
+    with TwoHosts(short_path) as made:
+        yield made
+
+
+def steady(training: NetworkTraining) -> NetworkTraining:
+    """Once both hosts have their part in the iterations."""
+    training.goes_on(2, count=10)
+    return training
+
+
+def is_whole(training: NetworkTraining, outcome: Outcome) -> None:
+    """Everything arrived once, and no host keeps anything."""
+    assert outcome.faults == []
+    assert outcome.published > 50
+    assert training.left_on_b() == []
+    assert "Traceback" not in "".join(map(training.words_of, training.processes))
+
+
+def test_host_that_was_called_lost_comes_back(hosts: TwoHosts) -> None:
+    training = NetworkTraining(hosts, lost_after_s=4.0, straggler_s=1.5)
+    training.start()
+    steady(training)
+    calls = training.logged(LEARNER_1)
+    cost_us = training.cost_us(LEARNER_1)
+    hosts.cut()
+    # Waited for once, and long before it is taken for lost.
+    alone = training.goes_on(1, count=20)
+    assert {update.missing_ranks for update in alone} == {(1,)}
+    assert training.told("lost") == []
+    until(lambda: len(training.told("lost")) == 2)
+    assert all("has not been heard of for" in text for text in training.told("lost"))
+    assert training.logged(LEARNER_1) > calls + 50
+    assert training.cost_us(LEARNER_1, calls) < 5 * cost_us + 200
+    hosts.mend()
+    training.goes_on(2)
+    assert len(training.told("returned")) == 2
+    until(lambda: any(isinstance(entry, Supplement) for entry in training.entries()))
+    is_whole(training, training.finish())
+
+
+def test_rank_that_dies_behind_a_cut_cable_is_heard_to_the_end(hosts: TwoHosts) -> None:
+    training = NetworkTraining(hosts)
+    training.start()
+    steady(training)
+    hosts.cut()
+    time.sleep(0.5)
+    training.kill(LEARNER_1)
+    hosts.mend()
+    # Its collector sends what it left, and says that it is dead.
+    until(lambda: len(training.left_on_b()) == 1)
+    (lost,) = training.told("lost")
+    assert "learner of rank 1" in lost
+    assert "gone without goodbye" in lost
+    training.goes_on(1)
+    training.start(LEARNER_1)
+    training.goes_on(2)
+    is_whole(training, training.finish())
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seconds", [1.0, 8.0])
+def test_outage_delays_what_it_does_not_lose(hosts: TwoHosts, seconds: float) -> None:
+    training = NetworkTraining(hosts)
+    training.start()
+    steady(training)
+    calls = training.logged(LEARNER_1)
+    hosts.cut()
+    time.sleep(seconds)
+    assert training.logged(LEARNER_1) - calls > 20 * seconds
+    hosts.mend()
+    training.goes_on(2)
+    assert training.told("lost") == []
+    # Shorter than the deadline, so every iteration has waited for both.
+    assert {update.ranks_reported for update in training.updates()[10:]} == {2}
+    is_whole(training, training.finish())
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("deaf", ["a", "b"])
+def test_half_of_a_cable_is_no_cable(hosts: TwoHosts, deaf: str) -> None:
+    training = NetworkTraining(hosts, lost_after_s=4.0, straggler_s=2.0)
+    training.start()
+    steady(training)
+    hosts.cut(from_a=deaf == "b", from_b=deaf == "a")
+    # Also if only the answers get lost: heartbeats end the connection.
+    until(lambda: training.told("lost"))
+    hosts.mend()
+    training.goes_on(2)
+    is_whole(training, training.finish())
+
+
+@pytest.mark.slow
+def test_host_without_power_says_no_goodbye_and_joins_again(hosts: TwoHosts) -> None:
+    training = NetworkTraining(hosts, straggler_s=3.0)
+    training.start()
+    steady(training)
+    hosts.cut()
+    hosts.b.kill_all()
+    for place in (LEARNER_1, COLLECTOR_1):
+        del training.processes[place]
+    until(lambda: hosts.connections() == 0, 10.0)
+    training.goes_on(1)
+    hosts.mend()
+    training.start(LEARNER_1, COLLECTOR_1)
+    # It need not wait until the dead ones count as lost: it says so itself.
+    training.goes_on(2, timeout_s=20.0)
+    assert len(training.told("lost")) == 2
+    is_whole(training, training.finish())
+
+
+@pytest.mark.slow
+def test_connections_that_are_reset_anywhere_lose_nothing(hosts: TwoHosts) -> None:
+    training = NetworkTraining(hosts, interval_s=0.001)
+    training.start()
+    steady(training)
+    for _ in range(20):
+        hosts.reset_connections()
+        training.goes_on(2, count=20)
+    is_whole(training, training.finish())
+
+
+@pytest.mark.slow
+def test_aggregator_that_dies_behind_a_cut_cable(hosts: TwoHosts) -> None:
+    training = NetworkTraining(hosts)
+    training.start()
+    steady(training)
+    hosts.cut()
+    time.sleep(0.5)
+    first = training.aggregator()
+    os.kill(first, signal.SIGKILL)
+    until(lambda: training.aggregator() not in (0, first))
+    time.sleep(0.5)
+    hosts.mend()
+    training.goes_on(2)
+    is_whole(training, training.finish())
+
+
+@pytest.mark.slow
+def test_aggregator_whose_port_is_taken_is_found_at_another_one(hosts: TwoHosts) -> None:
+    training = NetworkTraining(hosts)
+    training.start()
+    steady(training)
+    bus = training.bus()
+    assert bus is not None
+    port = parse_tcp(bus.tcp_ingest).port
+    thief = hosts.a.start(
+        sys.executable, "-c", HOLD_PORT, hosts.a.address, str(port), stdin=-1, stdout=-1
+    )
+    first = training.aggregator()
+    os.kill(first, signal.SIGKILL)
+    assert thief.stdout is not None
+    assert thief.stdout.readline() == b"held\n"
+    until(lambda: training.aggregator() not in (0, first))
+    training.goes_on(2)
+    moved = training.bus()
+    assert moved is not None
+    assert parse_tcp(moved.tcp_ingest).port != port
+    log = (training.run_dir / "bus" / "aggregator.log").read_text()
+    assert f"port {port} of {hosts.a.address} is taken" in log
+    thief.kill()
+    is_whole(training, training.finish())
+
+
+@pytest.mark.slow
+def test_host_that_stays_away_keeps_its_frames_for_recover(hosts: TwoHosts) -> None:
+    training = NetworkTraining(hosts, lost_after_s=3.0, straggler_s=1.0)
+    training.start()
+    steady(training)
+    hosts.cut()
+    until(lambda: training.told("lost"))
+    training.kill(LEARNER_1)
+    training.kill(COLLECTOR_1)
+    (training.ledgers / "stop-learners").touch()
+    assert training.processes.pop(LEARNER_0).wait(60) == 0
+    until(lambda: training.aggregator() == 0)
+    hosts.mend()
+    assert len(training.left_on_b()) == 2
+    said = hosts.b.call(sys.executable, "-m", "unilab_metrics", "recover", training.run_dir)
+    assert "learner of rank 1" in said or "rank 1" in said, said
+    assert training.left_on_b() == []
