@@ -7,8 +7,6 @@ from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
-import msgspec
-
 from unilab_metrics.aggregate.entries import (
     Entry,
     EntryKind,
@@ -104,7 +102,7 @@ def recover(bus_dir: Path) -> Recovered:
     )
 
 
-def _is_copy(state: AggregatorState, entry: Entry) -> bool:
+def is_copy(state: AggregatorState, entry: Entry) -> bool:
     """Whether it is the second one of an entry that is written twice."""
     match entry:
         case SourceJoined():
@@ -113,6 +111,13 @@ def _is_copy(state: AggregatorState, entry: Entry) -> bool:
             return entry.attempt <= state.data.attempt
         case _:
             return False
+
+
+def since_snapshot(records: list[Record]) -> list[Record]:
+    """What counts of the oldest segment that is left: before its snapshot lie copies of entries
+    whose own predecessors are gone."""
+    first = next((i for i, record in enumerate(records) if record.kind == EntryKind.SNAPSHOT), 0)
+    return records[first:]
 
 
 def _headers(paths: list[Path]) -> list[SegmentHeader]:
@@ -153,23 +158,24 @@ def _fold(paths: list[Path], limits: dict[str, int], history_last: int) -> _Fold
         if segment.valid_bytes:
             name, valid_bytes = path.name, segment.valid_bytes
         damaged += segment.damaged
-        for record in segment.records:
+        records = segment.records
+        for record in since_snapshot(records) if path == paths[0] else records:
             if record.kind == KIND_SEGMENT_HEADER:
                 continue
             if record.kind == EntryKind.SNAPSHOT:
                 try:
                     state = AggregatorState(bytes(record.payload))
-                except msgspec.MsgspecError:
+                except Exception:  # noqa: BLE001 - a state that makes no sense is damage too
                     damaged += 1
                 else:
                     missing = [p for p in missing if p.sequence < state.data.next_update]
                 continue
             try:
                 entry = decode_entry(record.kind, record.payload)
-                if _is_copy(state, entry):
+                if is_copy(state, entry):
                     continue
                 published = state.handle(entry)
-            except (FrameDecodeError, IndexError):
+            except Exception:  # noqa: BLE001 - an entry whose handling raises costs itself only
                 damaged += 1
                 continue
             missing += [p for p in published if p.sequence > history_last]

@@ -19,6 +19,7 @@ from unilab_metrics.aggregate.entries import (
     GapFound,
     decode_entry,
 )
+from unilab_metrics.aggregate.recovery import is_copy, since_snapshot
 from unilab_metrics.aggregate.sources import SourceState
 from unilab_metrics.aggregate.state import AggregatorState, Publication
 from unilab_metrics.errors import DamagedFileError, VerificationError
@@ -54,7 +55,8 @@ class Refold:
         limits = self._valid_lengths()
         is_first = True
         for path in self._paths:
-            for record in self._records(path, limits.get(path.name)):
+            records = self._records(path, limits.get(path.name))
+            for record in since_snapshot(records) if path == self._paths[0] else records:
                 if record.kind == KIND_SEGMENT_HEADER:
                     continue
                 if record.kind == EntryKind.SNAPSHOT:
@@ -64,6 +66,8 @@ class Refold:
                 is_first = False
                 try:
                     entry = decode_entry(record.kind, record.payload)
+                    if is_copy(self.state, entry):
+                        continue
                     self._check(entry)
                     published = self.state.handle(entry)
                 except (FrameDecodeError, IndexError):
