@@ -149,6 +149,29 @@ def test_rotation_keeps_the_whole_history_and_one_wal(
     assert history(tmp_path) == expected(60)
 
 
+@pytest.mark.parametrize("synced", [3, 5, 7])
+def test_the_oldest_wal_that_is_left_is_not_taken_for_damaged(
+    synced: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It begins with copies of entries that its predecessor had not synced; what these build on
+    went with older ones."""
+    monkeypatch.setattr(journal_module, "WAL_SEGMENT_BYTES", 1000)
+    feeder = Feeder()
+    with opened(tmp_path) as journal:
+        fold(journal, feeder.joined)
+        for k in range(1, 60):
+            fold(journal, *feeder.iteration(k))
+            journal.commit()
+            if k % synced == 0:
+                journal.start_sync(k)
+                while journal.is_syncing:
+                    journal.finished_sync()
+    with opened(tmp_path) as journal:
+        assert journal.damaged_records == 0
+        assert journal.state.data.sources[0].cursor == feeder.source.sequence
+    assert history(tmp_path) == expected(59)
+
+
 def test_subscriber_is_served_from_the_files_once_the_tail_has_moved_on(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -20,8 +20,8 @@ import msgspec
 from fault_helper import hurry_restarts
 
 import unilab_metrics as um
+from unilab_metrics.publish import spool_files
 from unilab_metrics.publish.publisher import Publisher
-from unilab_metrics.publish.spool import Spool
 
 STOP_COLLECTORS = "stop-collectors"
 STOP_LEARNERS = "stop-learners"
@@ -102,9 +102,8 @@ def main() -> int:
     settings = msgspec.json.decode(sys.argv[1], type=Settings)
     hurry_restarts()
     if settings.segment_bytes:
-        defaults = Spool.__init__.__kwdefaults__
-        assert defaults is not None
-        defaults["segment_bytes"] = settings.segment_bytes
+        assert settings.segment_bytes < spool_files.SEGMENT_BYTES
+        spool_files.SEGMENT_BYTES = settings.segment_bytes
     ledger = Ledger(Path(settings.folder) / f"{settings.name}.ledger")
     if settings.role == "learner":
         publisher = um.init(
