@@ -11,12 +11,11 @@ from typing import NamedTuple
 import numpy as np
 
 from unilab_metrics.aggregate.packed import Float64s, pack_values
+from unilab_metrics.aggregate.pieces import ends_of_pieces
 from unilab_metrics.aggregate.reduction import Columns
 from unilab_schema.updates import BinBlock, Update
 
 BLOCK_ENTRIES = 1024
-MAX_BLOCK_TAGS = 4096
-"""Tags of one record: 4,096 of them take about 160 kB of values, names beside it."""
 
 
 def block_start(sequence: int) -> int:
@@ -68,9 +67,11 @@ class Binner:
             return []
         first, last = self._ends
         columns = np.flatnonzero(self._seen)
-        parts = [
-            columns[at : at + MAX_BLOCK_TAGS] for at in range(0, len(columns), MAX_BLOCK_TAGS)
-        ] or [columns]
+        parts: list[Columns] = []
+        start = 0
+        for end in ends_of_pieces(_names(tags, columns), value_bytes=5 * 8):
+            parts.append(columns[start:end])
+            start = end
         env_steps = None
         if first.env_steps is not None and last.env_steps is not None:
             env_steps = (first.env_steps, last.env_steps)

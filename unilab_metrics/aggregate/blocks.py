@@ -97,7 +97,8 @@ class BlockStore:
                 block = _read(place)
                 if block is not None and wanted:
                     block = _only(block, wanted)
-                if block is not None:
+                if block is not None and size <= REPLY_BYTES:
+                    # A block of more tags than a reply holds is cut; they can be named.
                     found.append(block)
                     size += len(encode_payload(block))
             if size > REPLY_BYTES // 2:

@@ -15,6 +15,7 @@ from unilab_metrics.aggregate.pacing import must_wait
 from unilab_metrics.aggregate.peers import Peer
 from unilab_metrics.aggregate.process_log import say
 from unilab_metrics.aggregate.receiver import Admission, IsDead, accept, admit, returned
+from unilab_metrics.aggregate.reduction import MAX_RUN_TAGS
 from unilab_metrics.aggregate.refusals import Refusals
 from unilab_metrics.aggregate.sources import SourceState
 from unilab_metrics.transport.sockets import receive
@@ -63,6 +64,7 @@ class Ingest:
         self.bad_messages = 0
         self._duplicates: set[bytes] = set()
         self._routes: dict[bytes, int] = {}
+        self._knows_of_refused_tags = core.state.columns.refused > 0
         self._refusals = Refusals()
         self.is_closing = False
         """Whether new sources are left to the next aggregator."""
@@ -77,6 +79,22 @@ class Ingest:
 
     def drain(self) -> bool:
         """Take what has arrived, up to a bound. True when more may be waiting."""
+        has_more = self._drain()
+        self._say_limits()
+        return has_more
+
+    def _say_limits(self) -> None:
+        """Once: that some tags are missing from now on."""
+        if self._knows_of_refused_tags or not self._core.state.columns.refused:
+            return
+        self._knows_of_refused_tags = True
+        text = (
+            f"the run has {MAX_RUN_TAGS:,} different tags, or 8 MiB of names: new ones are refused"
+        )
+        say(text)
+        self._core.notice("warning", text)
+
+    def _drain(self) -> bool:
         end = time.monotonic_ns() + _DRAIN_NS
         for _ in range(_DRAIN_MESSAGES):
             try:

@@ -26,6 +26,9 @@ from unilab_schema.control import Hello, Reject
 from unilab_schema.identity import LEARNER, Identity
 
 MAX_SOURCES = 4096
+"""Living ones. A long elastic run has many that are gone."""
+MAX_INCARNATIONS = 65_536
+"""Over the whole run: the aggregator must know each one again."""
 SOURCE_KINDS = frozenset(kind for kind in RecordKind if kind < RecordKind.UPDATE_LAYOUT)
 _ANNOUNCEMENTS = frozenset([RecordKind.LAYOUT, RecordKind.TAG_NAMES])
 
@@ -79,8 +82,8 @@ def admit(
         return _known_again(known, hello)
     if is_closing:
         return Admission(refusal=Reject("closing", "the run is ending", retry_after_s=1.0))
-    if len(state.data.sources) >= MAX_SOURCES:
-        text = f"{MAX_SOURCES} sources are known already"
+    if _is_full(state):
+        text = f"{MAX_SOURCES} sources publish already, or {MAX_INCARNATIONS} have been here"
         return Admission(refusal=Reject("too_many_sources", text, final=True))
     key = identity.key
     occupant = state.occupant(key.rank, key.role, key.instance)
@@ -124,6 +127,14 @@ def returned(
         return None
     text = f"{source.name} is heard again after {silent_s:.0f} s and was not lost"
     return SourceReturned(source.index, unix_ns, mono_ns, text)
+
+
+def _is_full(state: AggregatorState) -> bool:
+    sources = state.data.sources
+    if len(sources) < MAX_SOURCES:
+        return False
+    alive = sum(source.status == "live" and source.ended is None for source in sources)
+    return alive >= MAX_SOURCES or len(sources) >= MAX_INCARNATIONS
 
 
 def _superseded(survivor: SourceState, hello: Hello) -> SourceGone:

@@ -88,6 +88,15 @@ class RunData(msgspec.Struct, array_like=True):
     refused_tags: int = 0
     redefinitions: int = 0
 
+    def used_key_sets(self) -> set[int]:
+        """Those that a layout, a report or an open iteration refers to."""
+        used = {n for source in self.sources for n in source.layouts.values()}
+        used |= {report.key_set for source in self.sources for report in source.reports.pending}
+        for window in (*self.windows.open.values(), *self.windows.late.values()):
+            for share in window.shares.values():
+                used.update(frame.key_set for frame in share.frames)
+        return used
+
     def count_warning(self, text: str, facts: Mapping[str, Scalar]) -> None:
         """Keep a warning for the summary; beyond the limit only those that are known."""
         text = text[:_MAX_WARNING_CHARS]

@@ -11,6 +11,7 @@ from unilab_metrics.aggregate.journal import Journal
 from unilab_metrics.aggregate.packed import pack_integers, pack_values
 from unilab_metrics.aggregate.recovery import HISTORY_KINDS
 from unilab_metrics.aggregate.segment_layouts import OldLayouts
+from unilab_metrics.aggregate.state import Latest
 from unilab_metrics.storage.records import Record, Scan, scan
 from unilab_metrics.storage.segments import open_segment, read_at
 from unilab_schema.codec import MAX_MESSAGE_BYTES, RecordKind, decode_payload
@@ -63,7 +64,7 @@ class Server:
 
     def snapshot(self, request: int) -> Snapshot:
         """The newest value of every tag that an update has carried."""
-        latest = self._journal.state.latest()
+        latest = _cut(self._journal.state.latest())
         return Snapshot(
             request,
             self._journal.epoch,
@@ -131,6 +132,16 @@ class Server:
         if len(self._places) >= _MAX_PLACES:
             self._places.clear()
         self._places[after] = _Place(segment, offset)
+
+
+def _cut(latest: Latest) -> Latest:
+    """As many tags as fit one message; the rest is seen with the next update."""
+    size = 0
+    for count, tag in enumerate(latest.tags):
+        size += (len(tag) if tag.isascii() else 4 * len(tag)) + 5 + 16
+        if size > MAX_REPLY_BYTES:
+            return Latest(latest.tags[:count], latest.values[:count], latest.updates[:count])
+    return latest
 
 
 def _within_reply(

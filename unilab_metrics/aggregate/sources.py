@@ -79,6 +79,12 @@ class SourceState(msgspec.Struct, array_like=True):
         """Whether its frames are iterations."""
         return self.identity.key.role == LEARNER
 
+    def forget_names(self) -> None:
+        """It has said its last word; only reports that wait refer to a key set."""
+        self.layouts.clear()
+        self.layout_parts.clear()
+        self.tag_names.clear()
+
     def raise_watermark(self, mono_ns: int) -> None:
         """Everything stamped before ``mono_ns`` has arrived."""
         self.watermark_mono_ns = max(self.watermark_mono_ns, mono_ns)

@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
-import msgspec
 import numpy as np
 
 from unilab_metrics.aggregate import attendance, frame_intake, sealing
@@ -37,6 +36,7 @@ from unilab_metrics.aggregate.packed import (
 from unilab_metrics.aggregate.reduction import TagColumns
 from unilab_metrics.aggregate.reports import Reports
 from unilab_metrics.aggregate.run_data import RunData
+from unilab_metrics.aggregate.snapshots import decode_snapshot, encode_snapshot
 from unilab_metrics.aggregate.sources import KeySets, SourceState
 from unilab_metrics.aggregate.update_layouts import UpdateLayouts
 from unilab_metrics.storage.records import Record, scan
@@ -69,7 +69,7 @@ class AggregatorState:
 
     def __init__(self, snapshot: bytes | None = None) -> None:
         """``snapshot``: bytes of :meth:`snapshot`. Raises ``msgspec.MsgspecError`` on others."""
-        self.data = RunData() if snapshot is None else _decoder.decode(snapshot)
+        self.data = RunData() if snapshot is None else decode_snapshot(snapshot)
         self.key_sets = KeySets(self.data.key_sets)
         self.defined = {spec.tag: spec for spec in self.data.definitions}
         self.columns = TagColumns(MetricTable(self.defined.values()), self.data.refused_tags)
@@ -149,13 +149,7 @@ class AggregatorState:
 
     def forget_unused(self) -> None:
         """Forget the key sets that no layout, report or open iteration refers to."""
-        windows = self.data.windows
-        used = {n for source in self.data.sources for n in source.layouts.values()}
-        used |= {r.key_set for source in self.data.sources for r in source.reports.pending}
-        for window in (*windows.open.values(), *windows.late.values()):
-            for share in window.shares.values():
-                used.update(frame.key_set for frame in share.frames)
-        self.key_sets.keep(used)
+        self.key_sets.keep(self.data.used_key_sets())
 
     def grow_latest(self, size: int) -> None:
         """Make room for new columns in the newest values."""
@@ -197,6 +191,7 @@ class AggregatorState:
         source.status = "finished" if entry.how == "finished" else "lost"
         source.ending = entry.ending
         if source.status == "finished":
+            source.forget_names()
             return []
         if entry.how == "superseded":
             source.attempt = min(source.joined, self.data.attempt - 1)
@@ -299,8 +294,4 @@ class AggregatorState:
         self.data.next_layout = self.layouts.next_number
         self.data.latest_values = pack_values(self.latest_values)
         self.data.latest_updates = pack_integers(self.latest_updates)
-        return _encoder.encode(self.data)
-
-
-_encoder = msgspec.msgpack.Encoder()
-_decoder = msgspec.msgpack.Decoder(RunData)
+        return encode_snapshot(self.data)
