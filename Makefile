@@ -9,7 +9,7 @@ BIN := $(VENV)/bin
 PIP_INSTALL := $(BIN)/python -m pip --disable-pip-version-check install --quiet --editable
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-slow test-all check fix bench clean
+.PHONY: help demo test test-slow test-all check fix bench fuzz clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -35,6 +35,12 @@ check: $(VENV)/.dev ## format, lint, types and layers
 fix: $(VENV)/.dev ## format, and repair what the linter can
 	@$(BIN)/ruff check --fix .
 	@$(BIN)/ruff format .
+
+FUZZ_SECONDS ?= 60
+
+fuzz: $(VENV)/.dev ## every decoder against hostile bytes, FUZZ_SECONDS each
+	@$(BIN)/python -c 'import atheris' 2>/dev/null || $(PIP_INSTALL) '.[fuzz]' >/dev/null 2>&1 || true
+	@$(BIN)/python tests/fuzz/run_all.py $(FUZZ_SECONDS)
 
 bench: $(VENV)/.dev ## the benchmarks, one after the other
 	@set -e; for bench in benchmarks/bench_*.py; do echo "== $$bench"; $(BIN)/python $$bench; done

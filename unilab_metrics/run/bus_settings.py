@@ -61,7 +61,7 @@ def read_settings(run_dir: Path) -> BusSettings:
     """The settings of a run; the defaults if it has none that can be read."""
     try:
         found = _decoder.decode(read_private(bus_directory(run_dir) / SETTINGS_FILE, _MAX_BYTES))
-    except (OSError, StorageError, msgspec.MsgspecError, UnicodeDecodeError):
+    except (OSError, StorageError, msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         return BusSettings()
     return found if found.version == _VERSION else BusSettings()
 

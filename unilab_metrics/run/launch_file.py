@@ -165,7 +165,7 @@ def is_alive(process: ProcessName) -> bool:
 def _read(path: Path) -> LaunchFile | None:
     try:
         content = _decoder.decode(read_private(path, _MAX_BYTES))
-    except (OSError, StorageError, msgspec.MsgspecError, UnicodeDecodeError):
+    except (OSError, StorageError, msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         return None
     return content if content.version == _VERSION else None
 

@@ -31,7 +31,7 @@ def read_summary(run_dir: Path) -> dict[str, Any] | None:
     """The summary of a run, ``None`` if there is none that can be read."""
     try:
         return msgspec.json.decode((run_dir / RUN_SUMMARY_FILE).read_bytes(), type=dict[str, Any])
-    except (OSError, msgspec.MsgspecError, UnicodeDecodeError):
+    except (OSError, msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         return None
 
 

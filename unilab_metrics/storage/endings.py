@@ -65,7 +65,7 @@ def noted_status(bus: Path, pid: int, at_mono_ns: int) -> int | None:
     for line in data.splitlines():
         try:
             ending = _decoder.decode(line)
-        except (msgspec.MsgspecError, UnicodeDecodeError):
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
             continue
         ran = ending.started_mono_ns <= at_mono_ns <= ending.ended_mono_ns
         if ending.pid == pid and ending.boot_id == this_boot and ran:

@@ -193,7 +193,7 @@ def decode_segment_header(payload: bytes | memoryview, path: Path) -> SegmentHea
         if version != SEGMENT_FORMAT_VERSION:
             raise UnknownVersionError(path, version, SEGMENT_FORMAT_VERSION)
         return _decoder.decode(payload)
-    except msgspec.MsgspecError as error:
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise DamagedFileError(path, 0, f"segment header: {error}") from error
 
 

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from unilab_metrics.errors import DamagedFileError
 from unilab_metrics.storage.records import (
     HEADER_BYTES,
     MAX_PAYLOAD_BYTES,
@@ -226,10 +227,16 @@ class HistoryReader:
             if record.kind == RecordKind.UPDATE_LAYOUT:
                 self._add_layout(record)
             elif record.kind == KIND_SEGMENT_HEADER:
-                decode_segment_header(record.payload, link.path)
+                self._check_header(record, link)
             else:
                 self._pending.append(record)
         return True
+
+    def _check_header(self, record: Record, link: Link) -> None:
+        try:
+            decode_segment_header(record.payload, link.path)
+        except DamagedFileError:
+            self.damaged += 1
 
     def _add_layout(self, record: Record) -> None:
         try:

@@ -179,7 +179,7 @@ def _read(path: Path, use: Literal["server", "publish", "watch"]) -> KeyFile:
         if not all(map(allow_list.is_public_key, (found.public, found.secret, found.server))):
             raise ValueError("a key is not 40 characters of z85")
         is_a_pair = zmq.curve_public(found.secret.encode()).decode() == found.public
-    except (ValueError, zmq.ZMQError) as error:
+    except (ValueError, RecursionError, zmq.ZMQError) as error:
         # Whatever it is, the file's content must not reach a message.
         del error
         reason = "is no key file; take a fresh copy from the run's bus/keys/"

@@ -35,7 +35,8 @@ def wanted_ports(bus_dir: Path, asked: int) -> Ports:
     if asked:
         behind = [port if port < 65_536 else 0 for port in (asked + 1, asked + 2)]
         return Ports(announce=asked, fetch=behind[0], ingest=behind[1])
-    with contextlib.suppress(OSError, StorageError, msgspec.MsgspecError, UnicodeDecodeError):
+    unreadable = (OSError, StorageError, msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
+    with contextlib.suppress(*unreadable):
         found = _decoder.decode(read_private(bus_dir / PORTS_FILE, _MAX_BYTES))
         ports = (found.announce, found.fetch, found.ingest)
         if found.version == _VERSION and all(0 <= port < 65_536 for port in ports):

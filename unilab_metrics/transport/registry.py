@@ -144,7 +144,7 @@ def _aggregator(run_dir: Path) -> int | None:
 def _read(path: Path) -> _Entry | None:
     try:
         entry = _decoder.decode(read_private(path, _MAX_BYTES))
-    except (OSError, StorageError, msgspec.MsgspecError, UnicodeDecodeError):
+    except (OSError, StorageError, msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         return None
     return entry if entry.version == REGISTRY_VERSION else None
 

@@ -96,7 +96,7 @@ def read(bus_dir: Path) -> ConnectionFile:
             reason = f"version {version}, this program knows {CONNECTION_FILE_VERSION}"
             raise ConnectionFileError(path, reason, ExitCode.DAMAGED)
         return _decoder.decode(data)
-    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise ConnectionFileError(path, str(error), ExitCode.DAMAGED) from error
 
 

@@ -131,7 +131,7 @@ def read_mark(data: bytes | memoryview) -> Position | None:
         if not event.session_log.msg.startswith(_MARK_PREFIX):
             return None
         return decode_position(event.session_log.checkpoint_path)
-    except (DecodeError, msgspec.MsgspecError):
+    except (DecodeError, msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         return None
 
 
