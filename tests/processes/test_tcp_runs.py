@@ -85,6 +85,7 @@ def test_a_rank_elsewhere_comes_over_tcp_and_one_here_over_ipc(ranks: FarRanks):
     assert means(ranks.run_dir) == [(n, float(n), 2) for n in range(21)]
 
 
+@pytest.mark.slow
 def test_a_restarted_aggregator_has_the_same_ports_and_loses_nobody(
     ranks: FarRanks, monkeypatch: pytest.MonkeyPatch
 ):
@@ -162,16 +163,11 @@ print(publisher.errors, publisher.dropped)
 """
 
 
-@pytest.mark.parametrize(
-    ("environment", "listens"),
-    [
-        ({}, False),
-        ({"WORLD_SIZE": "4", "LOCAL_WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1"}, True),
-        ({"UNILAB_METRICS_BIND": "tcp://127.0.0.1"}, True),
-    ],
-    ids=["alone", "job", "asked"],
-)
-def test_a_run_listens_on_tcp_if_it_is_asked_or_spans_nodes(
+JOB = {"WORLD_SIZE": "4", "LOCAL_WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1"}
+
+
+@pytest.mark.parametrize(("environment", "listens"), [({}, False), (JOB, True)])
+def test_a_run_listens_on_tcp_if_its_job_spans_nodes(
     run_dir: Path, environment: dict[str, str], listens: bool
 ):
     assert run(BIND, run_dir, **environment) == "[] {}\n"
