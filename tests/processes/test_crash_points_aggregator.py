@@ -39,18 +39,25 @@ THREE_TIMES = {
 SEGMENT_BYTES = 16384
 
 
-def scenarios(folder: Path, lines: dict[str, str]):
+def scenarios(folder: Path, lines: dict[str, str], world_size: int):
     return {
-        name: partial(crash, folder / name, {"helpers": points}, segment_bytes=SEGMENT_BYTES)
+        name: partial(
+            crash,
+            folder / name,
+            {"helpers": points},
+            world_size=world_size,
+            collectors=1,
+            segment_bytes=SEGMENT_BYTES,
+        )
         for name, points in lines.items()
     }
 
 
 def test_an_aggregator_dies_once_at_each_point(tmp_path: Path) -> None:
-    assert side_by_side(scenarios(tmp_path, ONCE)) == {}
+    assert side_by_side(scenarios(tmp_path, ONCE, 2)) == {}
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(300)
 def test_an_aggregator_dies_three_times_in_a_row_at_each_point(tmp_path: Path) -> None:
-    assert side_by_side(scenarios(tmp_path, THREE_TIMES)) == {}
+    assert side_by_side(scenarios(tmp_path, THREE_TIMES, 1)) == {}

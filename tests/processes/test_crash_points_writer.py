@@ -21,17 +21,24 @@ THREE_TIMES = {
 }
 
 
-def scenarios(folder: Path, lines: dict[str, str]):
+def scenarios(folder: Path, lines: dict[str, str], world_size: int):
     return {
-        name: partial(crash, folder / name, {"helpers": points}) for name, points in lines.items()
+        name: partial(
+            crash,
+            folder / name,
+            {"helpers": points},
+            world_size=world_size,
+            collectors=1,
+        )
+        for name, points in lines.items()
     }
 
 
 def test_a_writer_dies_once_at_each_point(tmp_path: Path) -> None:
-    assert side_by_side(scenarios(tmp_path, ONCE)) == {}
+    assert side_by_side(scenarios(tmp_path, ONCE, 2)) == {}
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(300)
 def test_a_writer_dies_three_times_in_a_row_at_each_point(tmp_path: Path) -> None:
-    assert side_by_side(scenarios(tmp_path, THREE_TIMES)) == {}
+    assert side_by_side(scenarios(tmp_path, THREE_TIMES, 1)) == {}

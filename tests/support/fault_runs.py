@@ -10,7 +10,7 @@ from fault_oracle import Outcome, compare
 from fault_player import finish
 from fault_training import FaultTraining
 
-SIDE_BY_SIDE = 3
+SIDE_BY_SIDE = 4
 _AT_THE_END = ("publisher.ending",)
 
 
@@ -39,13 +39,21 @@ def crash(
     folder: Path,
     points: Mapping[str, str],
     *,
+    world_size: int = 2,
+    collectors: int = 2,
     segment_bytes: int = 0,
     timeout_s: float = 60.0,
     steady_s: float = 0.5,
 ) -> list[str]:
     """A training whose processes die at the points until each has acted as often as it may;
     then its end. ``points``: as for ``FaultTraining``; ``publisher.ending`` acts in the end."""
-    with FaultTraining(folder, points=points, segment_bytes=segment_bytes) as training:
+    with FaultTraining(
+        folder,
+        world_size=world_size,
+        collectors=collectors,
+        points=points,
+        segment_bytes=segment_bytes,
+    ) as training:
         training.start_attempt()
         training.until(lambda: not training.lacking(but=_AT_THE_END), timeout_s)
         training.go_on(steady_s)
