@@ -81,7 +81,7 @@ def test_a_spool_at_a_relative_path_is_found_by_the_aggregator(tmp_path: Path) -
     training.kill()
     training.communicate()
     run_dir = only_run(tmp_path / "logs")
-    assert ended(run_dir).points_per_tag == {"Loss/value": 50}
+    assert ended(run_dir).points_per_tag["Loss/value"] == 50
     until(lambda: list((tmp_path / "spool").iterdir()) == [])
 
 
@@ -104,3 +104,14 @@ def test_the_reason_why_no_aggregator_starts_is_in_the_warning_and_in_the_errors
     assert errors.count("RuntimeWarning: ") == 1
     assert reason in errors
     assert f"`unilab-metrics aggregate {only_run(tmp_path)}` delivers them" in errors
+
+
+def test_an_aggregator_that_never_comes_up_is_not_waited_for_to_the_end(tmp_path: Path) -> None:
+    training = start(TRAINING, tmp_path, "60", UNILAB_METRICS_PYTHON="/no/python")
+    close_begins(training)
+    began_s = time.monotonic()
+    output, errors = training.communicate(timeout=60)
+    assert training.returncode == 0
+    assert output.startswith("False 5")
+    assert "could not be started" in errors
+    assert 9.0 < time.monotonic() - began_s < 25.0

@@ -1,0 +1,80 @@
+"""What the launcher says at the end, however impatient its user is."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+from case_runs import ended, processes, scalars
+from real_runs import until
+from steered_ranks import iterations
+
+LAUNCHER = """
+import subprocess, sys
+from pathlib import Path
+from unilab_metrics.run.launcher import run_owning_terminal
+
+def start(console):
+    return [
+        subprocess.Popen([sys.executable, "-c", sys.argv[2], sys.argv[1]], stdout=console,
+                         stdin=subprocess.DEVNULL, stderr=console, start_new_session=True)
+    ]
+
+sys.exit(run_owning_terminal(start, Path(sys.argv[1]), headless=True))
+"""
+STUBBORN = """
+import signal, sys, time
+import unilab_metrics as um
+signal.signal(signal.SIGTERM, signal.SIG_IGN)
+publisher = um.init(algorithm="ppo", task="Toy", run_dir=sys.argv[1])
+for iteration in range(10):
+    publisher.log({"Loss/value": 0.0}, iteration=iteration)
+time.sleep(60)
+"""
+
+
+def launch(run_dir: Path) -> subprocess.Popen[str]:
+    launcher = subprocess.Popen(
+        [sys.executable, "-c", LAUNCHER, str(run_dir), STUBBORN],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    until(lambda: len(iterations(run_dir)) == 10 and scalars(run_dir), 30.0)
+    return launcher
+
+
+def interrupt(launcher: subprocess.Popen[str], times: int) -> None:
+    for _ in range(times):
+        launcher.send_signal(signal.SIGINT)
+        time.sleep(0.5)
+
+
+def test_ctrl_c_twice_kills_the_training_and_reports_the_whole_run(run_dir: Path) -> None:
+    with launch(run_dir) as launcher:
+        interrupt(launcher, 2)
+        output, errors = launcher.communicate(timeout=60)
+    assert launcher.returncode == 130, errors
+    assert "Status         stopped by Ctrl+C" in output
+    assert "1 to 10 per tag" in output
+    ended(run_dir)
+
+
+def test_ctrl_c_three_times_says_that_the_aggregator_is_still_at_work(run_dir: Path) -> None:
+    with launch(run_dir) as launcher:
+        (aggregator,) = processes("aggregate")
+        os.kill(aggregator.pid, signal.SIGSTOP)
+        try:
+            interrupt(launcher, 3)
+            output, errors = launcher.communicate(timeout=60)
+        finally:
+            os.kill(aggregator.pid, signal.SIGCONT)
+    assert launcher.returncode == 130, errors
+    assert f"Summary        not yet: the aggregator (pid {aggregator.pid}) is at work" in output
+    ended(run_dir)
+    assert scalars(run_dir) == {"Loss/value": [(k, 0.0) for k in range(10)]}
