@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+import psutil
 import pytest
 from case_runs import aggregator_pid, finish, processes, start
 from click.testing import CliRunner
@@ -97,6 +98,7 @@ def test_a_stopped_aggregator_is_named_with_what_wakes_it(tmp_path: Path) -> Non
     run_dir = only_run(tmp_path)
     pid = aggregator_pid(run_dir)
     os.kill(pid, signal.SIGSTOP)
+    until(lambda: psutil.Process(pid).status() == psutil.STATUS_STOPPED)
     errors = of_level(examine(run_dir, code=ExitCode.UNHEALTHY), "error")
     assert f"aggregator (pid {pid}) is stopped -> kill -CONT {pid}" in errors
     assert any("says nothing for 2 s" in text for text in errors)

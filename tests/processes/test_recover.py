@@ -79,7 +79,7 @@ def killed_together(tmp_path: Path, count: int = 40, more: int = 5) -> Path:
         one_more(training)
     kill(training.pid, pid, *(writer.pid for writer in processes("write")))
     training.communicate()
-    until(lambda: not processes("aggregate") and not processes("write"))
+    until(lambda: not processes("aggregate") and not processes("write"), 30.0)
     return run_dir
 
 
