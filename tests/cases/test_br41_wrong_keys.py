@@ -1,0 +1,119 @@
+"""BR-41: a wrong key is named within seconds, gets not one frame, and hangs nobody."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from case_runs import aggregator_pid, ended, finish, start
+from real_runs import until
+
+from unilab_metrics.storage.filesystem import private_directory
+from unilab_metrics.subscribe.subscriber import Subscriber
+from unilab_metrics.transport import keys, rendezvous
+from unilab_metrics.transport.allow_list import PUBLISH, WATCH
+from unilab_metrics.transport.rendezvous import bus_directory
+
+TRAINING = """
+import sys
+import unilab_metrics as um
+
+publisher = um.init(algorithm="ppo", task="Toy", run_dir=sys.argv[1], bind="tcp://127.0.0.1")
+for iteration in range(50):
+    publisher.log({"Loss/value": float(iteration)}, iteration=iteration)
+print("logged", flush=True)
+sys.stdin.readline()
+assert publisher.close(), publisher.errors
+"""
+WITHIN_S = 5.0
+
+
+@pytest.fixture
+def endpoint(run_dir: Path) -> Iterator[str]:
+    training = start(TRAINING, run_dir)
+    try:
+        assert training.stdout is not None
+        assert training.stdout.readline() == "logged\n"
+        aggregator_pid(run_dir)
+        yield rendezvous.read(bus_directory(run_dir)).tcp_announce
+        finish(training, say="\n")
+        assert ended(run_dir).dropped_calls == {}
+    finally:
+        if training.poll() is None:
+            training.kill()
+        training.communicate()
+
+
+def interpreter_s() -> float:
+    """What an interpreter with our imports takes here and now: no share of any handshake."""
+    began_s = time.monotonic()
+    subprocess.run([sys.executable, "-c", _IMPORTS], check=True, timeout=60)
+    return time.monotonic() - began_s
+
+
+_IMPORTS = (
+    "import unilab_metrics.cli, unilab_metrics.cli.watch, unilab_metrics.subscribe.subscriber"
+)
+
+
+def attach(*arguments: str | Path) -> tuple[int, str, str, float]:
+    command = [sys.executable, "-m", "unilab_metrics", "attach", *(str(word) for word in arguments)]
+    began_s = time.monotonic()
+    done = subprocess.run(
+        [*command, "--plain"], capture_output=True, text=True, timeout=60, check=False
+    )
+    return done.returncode, done.stdout, done.stderr, time.monotonic() - began_s
+
+
+def test_each_wrong_key_is_named_and_gets_no_frame(endpoint: str, run_dir: Path, tmp_path: Path):
+    bus = bus_directory(run_dir)
+    other = private_directory(tmp_path / "other")
+    keys.prepare_keys(other)
+    server = keys.read_client(keys.key_path(bus, WATCH), WATCH).server
+    keys.new_client(tmp_path / "unlisted.key", WATCH, server)
+    shutil.copy(keys.key_path(bus, WATCH), tmp_path / "wide.key")
+    (tmp_path / "wide.key").chmod(0o644)
+    cases = [
+        (keys.key_path(other, WATCH), "the key is for another run"),
+        (tmp_path / "unlisted.key", "not on the run's allow-list"),
+        (keys.key_path(bus, PUBLISH), "watching needs the run's watch.key"),
+        (tmp_path / "missing.key", "there is no such key file"),
+        (tmp_path / "wide.key", "mode 0644 lets others in; `chmod 600` it"),
+    ]
+    start_s = interpreter_s()
+    for path, words in cases:
+        code, output, errors, took_s = attach(endpoint, "--key", path)
+        assert (code, output) == (5, ""), errors
+        assert words in errors
+        assert str(path) in errors
+        assert len(errors.splitlines()) == 1
+        assert took_s - start_s < WITHIN_S
+    code, output, errors, _ = attach(endpoint)
+    assert (code, output) == (2, "")
+    assert "bus/keys/watch.key" in errors
+    code, output, errors, took_s = attach("tcp://127.0.0.1:9", "--key", keys.key_path(bus, WATCH))
+    assert (code, output) == (4, "")
+    assert "nobody listens there" in errors
+    assert took_s - start_s < WITHIN_S
+
+
+def test_the_right_key_shows_a_frame_within_two_seconds(endpoint: str, run_dir: Path):
+    path = keys.key_path(bus_directory(run_dir), WATCH)
+    began_s = time.monotonic()
+    with Subscriber.attach_remote(endpoint, path) as viewer:
+        found: list[object] = []
+        until(lambda: found.extend(viewer.poll(20)) or found)
+        assert time.monotonic() - began_s < 2.0
+        assert viewer.head is not None
+        assert viewer.head.refused_connections == 0
+    done = subprocess.run(
+        [sys.executable, "-m", "unilab_sidecar", endpoint, "--key", str(path), "--once"],
+        capture_output=True, text=True, timeout=60, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert "iter" in done.stdout
