@@ -93,7 +93,8 @@ class Reject(msgspec.Struct, frozen=True, array_like=True, tag="reject"):
     """Refusal. ``final``: do not try again; else after ``retry_after_s`` with a new Hello.
 
     Codes: ``unknown_source`` (say Hello), ``version``, ``closing``, ``held``,
-    ``duplicate_rank``, ``bad_message``, ``too_many_sources``.
+    ``duplicate_rank``, ``bad_message``, ``too_many_sources``, ``not_allowed`` (the key
+    may not publish as this rank).
     """
 
     code: str
