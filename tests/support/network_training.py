@@ -54,6 +54,9 @@ class NetworkTraining:
         self.kills: list[tuple[str, int]] = []
         self.ended_mono_ns = 0
         self.processes: dict[str, subprocess.Popen[Any]] = {}
+        self._reader: HistoryReader | None = None
+        self._entries: list[HistoryEntry] = []
+        hosts.at_end.append(self.close)
         self._interval_ns = int(interval_s * 1e9)
         self._start_mono_ns = time.monotonic_ns()
         self._starts = 0
@@ -118,12 +121,12 @@ class NetworkTraining:
     # --- what the run says ---------------------------------------------------------------
 
     def entries(self) -> list[HistoryEntry]:
-        found: list[HistoryEntry] = []
-        if any(bus_directory(self.run_dir).glob("history-*")):
-            with HistoryReader(bus_directory(self.run_dir)) as reader:
-                while records := reader.poll():
-                    found += [record.entry for record in records]
-        return found
+        """The history so far."""
+        if self._reader is None and any(bus_directory(self.run_dir).glob("history-*")):
+            self._reader = HistoryReader(bus_directory(self.run_dir))
+        while self._reader is not None and (records := self._reader.poll()):
+            self._entries += [record.entry for record in records]
+        return self._entries
 
     def updates(self) -> list[Update]:
         return [entry for entry in self.entries() if isinstance(entry, Update)]
@@ -158,6 +161,11 @@ class NetworkTraining:
     def _costs_ns(self, place: str) -> list[int]:
         ledgers = [ledger for ledger in read_ledgers(self.ledgers) if ledger.place == place]
         return [after - before for ledger in ledgers for before, after in ledger.spans_ns.values()]
+
+    def close(self) -> None:
+        """Hold no file any more."""
+        if self._reader is not None:
+            self._reader.close()
 
     # --- the end -------------------------------------------------------------------------
 

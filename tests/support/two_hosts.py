@@ -14,7 +14,7 @@ import subprocess
 import sys
 import time
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -162,6 +162,8 @@ class TwoHosts:
         """``folder``: of the test, with a short path; see the ``short_path`` fixture."""
         self.shared = folder / "shared"
         self.shared.mkdir()
+        self.at_end: list[Callable[[], object]] = []
+        """Called when the hosts are gone."""
         self.a = Host("a", folder / "a")
         try:
             self.b = Host("b", folder / "b")
@@ -214,3 +216,5 @@ class TwoHosts:
     def close(self) -> None:
         for host in (self.a, self.b):
             host.close()
+        for call in self.at_end:
+            call()

@@ -49,6 +49,8 @@ class Connection:
         self._monitor: Monitor | None = None
         self._route: Route | None = None
         self._searched_ns = 0
+        self._was_welcomed = False
+        self._is_refused = False
         self.trouble = ""
         """What is wrong with our key, empty if nothing is; for any thread."""
 
@@ -68,6 +70,7 @@ class Connection:
             return
         if self._delivery.greeted:
             self.trouble = ""
+        self._heed_monitor(now)
         silent_ns = self._delivery.silent_ns(now)
         interval = SEARCH_INTERVAL_NS
         if self.socket is not None:
@@ -113,18 +116,25 @@ class Connection:
             self._key_trouble(losses.KEY_UNUSABLE, str(error))
             return None
 
+    def _heed_monitor(self, now: int) -> None:
+        if self._monitor is None:
+            return
+        for happening in self._monitor.take():
+            self._is_refused = happening.kind == monitoring.REFUSED
+            if happening.kind == monitoring.WELCOMED:
+                self.trouble = ""
+                if self._was_welcomed:
+                    # ZeroMQ has mended the connection; what was under way is gone.
+                    self._delivery.connected(now)
+                self._was_welcomed = True
+
     def _was_refused(self) -> bool:
-        if self._monitor is None or self._route is None or self._route.curve is None:
+        if self._route is None or self._route.curve is None or not self._is_refused:
             return False
-        kinds = [happening.kind for happening in self._monitor.take()]
-        if kinds and kinds[-1] == monitoring.REFUSED:
-            path = self._route.curve.origin
-            text = f"the aggregator refuses the key {path}; put its public half on the run's list"
-            self._key_trouble(losses.KEY_REFUSED, text)
-            return True
-        if monitoring.WELCOMED in kinds:
-            self.trouble = ""
-        return False
+        path = self._route.curve.origin
+        text = f"the aggregator refuses the key {path}; put its public half on the run's list"
+        self._key_trouble(losses.KEY_REFUSED, text)
+        return True
 
     def _key_trouble(self, reason: str, text: str) -> None:
         if text != self.trouble:
@@ -141,6 +151,7 @@ class Connection:
         if route.curve is not None:
             kinds = monitoring.FAILURES | monitoring.WELCOMED
             self._monitor = Monitor(self._context, self.socket, kinds)
+            self._was_welcomed = self._is_refused = False
         self.poller = zmq.Poller()
         self.poller.register(self._wakeup.fileno(), zmq.POLLIN)
         self.poller.register(self.socket, zmq.POLLIN)
