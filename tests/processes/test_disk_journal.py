@@ -3,11 +3,14 @@ it is lost, and one message names the path."""
 
 from __future__ import annotations
 
+import os
 import re
 import resource
+import signal
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 from case_runs import aggregator_pid, ended, run, updates
 from real_runs import until
@@ -65,6 +68,7 @@ def test_frames_wait_while_the_journal_is_full_and_writing_resumes(tmp_path: Pat
         assert [text for text in warnings_of(run_dir) if "nothing was lost" in text]
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not hasattr(resource, "prlimit"), reason="needs another process's limits")
 def test_a_limit_of_the_aggregator_for_files_is_waited_out(tmp_path: Path) -> None:
     with training(tmp_path) as trainer:
@@ -88,8 +92,8 @@ def test_a_limit_of_the_aggregator_for_files_is_waited_out(tmp_path: Path) -> No
     ("points", "said"),
     [
         ("aggregator.syncing@6x3:eio", "sync of {bus} failed"),
-        ("aggregator.wal@5:eio", "Input/output error"),
-        ("aggregator.history@5:enospc", "no room"),
+        pytest.param("aggregator.wal@5:eio", "Input/output error", marks=pytest.mark.slow),
+        pytest.param("aggregator.history@5:enospc", "no room", marks=pytest.mark.slow),
     ],
 )
 def test_one_error_of_the_disk_costs_nothing(points: str, said: str, tmp_path: Path) -> None:
@@ -120,6 +124,7 @@ def test_a_read_only_run_directory_holds_up_nothing_and_is_opened_later(tmp_path
         check_whole(run_dir, facts, "")
 
 
+@pytest.mark.slow
 def test_a_read_only_run_directory_keeps_the_spool_and_names_it(tmp_path: Path) -> None:
     run_dir = tmp_path / "run"
     with small_disk(run_dir, 4096, ",ro"), training(run_dir) as trainer:
@@ -146,6 +151,7 @@ with um.init(algorithm="sac", run_dir=sys.argv[1], rank=0, world_size=1) as publ
 """
 
 
+@pytest.mark.slow
 def test_a_run_is_opened_once_there_is_room_for_it(tmp_path: Path) -> None:
     disk = tmp_path / "disk"
     with small_disk(disk, 1024):
@@ -161,6 +167,28 @@ def test_a_run_is_opened_once_there_is_room_for_it(tmp_path: Path) -> None:
             assert (run_dir / "run_config.json").exists()
         finally:
             trainer_of.__exit__(None, None, None)
+
+
+@pytest.mark.slow
+def test_an_aggregator_killed_on_a_full_disk_has_promised_nothing_that_it_had_not_written(
+    tmp_path: Path,
+) -> None:
+    run_dir = tmp_path / "run"
+    with small_disk(bus_directory(run_dir), 2048), training(run_dir) as trainer:
+        trainer.log(50)
+        pid = aggregator_pid(run_dir)
+        with watched(run_dir) as viewer:
+            head_with(viewer, lambda head: head.durable > 40)
+            with filled(bus_directory(run_dir)):
+                trainer.log(300)
+                head_with(viewer, lambda head: head.journal_full)
+                os.kill(pid, signal.SIGKILL)
+                # Its successors cannot begin, which costs no file each time.
+                until(lambda: not psutil.pid_exists(pid))
+                trainer.log(500, 0.01)
+                assert len(list(bus_directory(run_dir).glob("wal-*"))) <= 3
+        assert aggregator_pid(run_dir, other_than=pid)
+        check_whole(run_dir, *trainer.close())
 
 
 @pytest.mark.slow

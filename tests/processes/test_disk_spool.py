@@ -50,7 +50,14 @@ def check_losses_are_exact(run_dir: Path, facts: dict[str, Any], reason: str) ->
     return summary["bus"]
 
 
-@pytest.mark.parametrize("kind", ["disk", "limit", "quota"])
+@pytest.mark.parametrize(
+    "kind",
+    [
+        "disk",
+        pytest.param("limit", marks=pytest.mark.slow),
+        pytest.param("quota", marks=pytest.mark.slow),
+    ],
+)
 def test_a_full_spool_costs_what_it_counts_and_goes_on(
     kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -115,7 +122,7 @@ def test_an_oversize_record_is_counted_and_the_next_one_is_not(tmp_path: Path) -
     assert len(updates(tmp_path)) == 1
 
 
-@pytest.mark.parametrize("dies", [False, True])
+@pytest.mark.parametrize("dies", [pytest.param(False, marks=pytest.mark.slow), True])
 def test_a_spool_directory_that_is_deleted_under_a_live_training_costs_nothing(
     dies: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
