@@ -121,7 +121,7 @@ class Host:
         # Entering another mount namespace changes the working directory.
         script = f'cd {shlex.quote(os.fspath(self.directory))} && exec "$@"'
         enter = ["nsenter", "-t", str(self.pid), *_NAMESPACES, "sh", "-c", script, "sh"]
-        return [*enter, *map(os.fspath, command)]
+        return [*enter, *(os.fspath(word) for word in command)]
 
     def all_processes(self) -> list[psutil.Process]:
         """Everything that lives here, helpers in sessions of their own too."""
