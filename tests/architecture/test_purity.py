@@ -16,6 +16,8 @@ IMPURE = {
 }  # fmt: skip
 PURE = [
     *sorted((ROOT / "schema" / "unilab_schema").rglob("*.py")),
+    ROOT / "unilab_metrics" / "helper_life.py",
+    ROOT / "unilab_metrics" / "run" / "doctor" / "finding.py",
     ROOT / "unilab_metrics" / "storage" / "records.py",
     *(
         ROOT / "unilab_metrics" / "aggregate" / f"{name}.py"

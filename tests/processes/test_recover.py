@@ -7,11 +7,13 @@ import os
 import shutil
 import signal
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 from case_runs import aggregator_pid, leftovers, processes, scalars, start
 from click.testing import CliRunner
+from cut_off_run import end, log, open_run_directory, source, whole_run
 from real_runs import only_run, until
 
 from unilab_metrics.cli.root import commands
@@ -162,3 +164,60 @@ def test_a_copy_on_another_node_says_whose_spool_is_not_there(
 
 def test_what_is_no_run_is_refused(tmp_path: Path) -> None:
     recover(tmp_path, code=ExitCode.RUN_NOT_FOUND)
+
+
+def test_what_comes_after_the_end_is_named_and_is_in_no_backend(run_dir: Path) -> None:
+    whole_run(run_dir, 5)
+    publisher = source(0, "collector")
+    publisher.log({"reward/x": 1.0, "reward/y": 2.0})
+    end(publisher)
+    report = json.loads(recover(run_dir, "--json"))
+    assert report["complete"]
+    assert report["late_values"] > 0
+    assert report["ended_now"] is False
+    verify_run(run_dir)
+    assert recover(run_dir).startswith("nothing to do")
+
+
+def test_a_spool_of_a_node_that_was_started_again_is_taken_in(
+    run_dir: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    open_run_directory(run_dir)
+    monkeypatch.setattr("unilab_metrics.publish.opening.boot_id", lambda: "the boot before")
+    publisher = source()
+    log(publisher, range(5))
+    end(publisher)
+    report = json.loads(recover(run_dir, "--json"))
+    assert (report["status"], report["iterations_sealed"]) == ("completed", 5)
+    assert report["removed_spools"] == 1
+
+
+def test_several_ranks_are_reduced_together(run_dir: Path) -> None:
+    open_run_directory(run_dir)
+    publishers = [source(rank, learners=2) for rank in range(2)]
+    for iteration in range(6):
+        for rank, publisher in enumerate(publishers):
+            publisher.log({"Loss/value": float(iteration + 10 * rank)}, iteration=iteration)
+    for publisher in publishers:
+        end(publisher)
+    assert json.loads(recover(run_dir, "--json"))["iterations_sealed"] == 6
+    assert values(run_dir) == [(n, n + 5.0) for n in range(6)]
+
+
+def test_an_interrupted_recovery_is_finished_by_the_next(run_dir: Path) -> None:
+    open_run_directory(run_dir)
+    publisher = source()
+    log(publisher, range(30))
+    end(publisher)
+    codes: list[int] = []
+    for point in ("aggregator.wal@2", "aggregator.committed", "writer.events", "writer.header"):
+        code = "from unilab_metrics.cli import main; main()"
+        environment = os.environ | {"UNILAB_METRICS_CRASH_POINTS": point}
+        command = [sys.executable, "-c", code, "recover", str(run_dir)]
+        done = subprocess.run(command, env=environment, capture_output=True, check=False)
+        assert done.returncode in {-signal.SIGKILL, 0}, done.stderr
+        codes.append(done.returncode)
+    assert codes.count(-signal.SIGKILL) >= 3, codes
+    recover(run_dir)
+    assert values(run_dir) == [(n, pytest.approx(n / 3)) for n in range(30)]
+    verify_run(run_dir)

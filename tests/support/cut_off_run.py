@@ -9,7 +9,6 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import Any
 
 from unilab_metrics.publish.opening import open_publisher
 from unilab_metrics.publish.publisher import Publisher
@@ -19,7 +18,6 @@ from unilab_metrics.storage.filesystem import private_directory, spool_root
 from unilab_metrics.storage.records import Record, encode_record, scan
 from unilab_metrics.storage.segments import list_segments
 from unilab_metrics.transport.rendezvous import bus_directory
-from unilab_schema.codec import KIND_OF, encode_payload
 from unilab_schema.identity import RunInfo, SourceKey
 
 LAUNCH = "toy-launch"
@@ -86,11 +84,6 @@ def rewrite(path: Path, kinds: Iterable[int], change: Change) -> None:
 def newest(bus_dir: Path, prefix: str) -> Path:
     """The newest segment."""
     return list_segments(bus_dir, prefix)[-1]
-
-
-def payload_of(entry: Any) -> tuple[int, bytes]:
-    """Kind and payload of a history entry."""
-    return KIND_OF[type(entry)], encode_payload(entry)
 
 
 def spools() -> Iterator[Path]:

@@ -113,6 +113,7 @@ class OfflineJournal:
             peer=lambda _: Peer(),
         )
         self.damaged_records = journal.damaged_records
+        self._late_before = self._state.data.late_values
         self.elsewhere: list[Identity] = []
         """Sources that never said goodbye and whose spools are not here."""
         self.refused: dict[Path, str] = {}
@@ -127,6 +128,11 @@ class OfflineJournal:
     def last_update(self) -> int:
         """The newest update sequence."""
         return self._core.journal.committed_update
+
+    @property
+    def late_values(self) -> int:
+        """Values that were adopted here after the run's end: in the journal, in no update."""
+        return self._state.data.late_values - self._late_before
 
     def taken(self) -> list[Taken]:
         """What was adopted, by source."""

@@ -58,6 +58,7 @@ class BackendResult(NamedTuple):
 
 class Recovery(NamedTuple):
     """What was done. ``ended``: the text of a ``RunEnded`` that was missing, else ``None``.
+    ``late_values``: what came after the run's end, which is in the journal and in no backend.
     ``elsewhere``: sources without a goodbye whose spools are not on this node. ``refused``:
     spools that were left where they are, and why. ``removed``: spool directories."""
 
@@ -70,6 +71,7 @@ class Recovery(NamedTuple):
     elsewhere: Sequence[Identity]
     refused: dict[str, str]
     damaged_records: int
+    late_values: int
     backends: Sequence[BackendResult]
     removed: int
     wrote_summary: bool
@@ -186,6 +188,7 @@ class _Run:
             elsewhere=journal.elsewhere if journal is not None else [],
             refused={os.fspath(p): why for p, why in journal.refused.items()} if journal else {},
             damaged_records=journal.damaged_records if journal else 0,
+            late_values=journal.late_values if journal else 0,
             backends=backends,
             removed=removed,
             wrote_summary=wrote_summary,

@@ -37,6 +37,9 @@ def recovery_lines(recovery: Recovery) -> list[str]:
     lines.append(
         f"losses       {_count(lost_frames, 'frame')} lost, dropped: {dropped_text(_drops(recovery))}"
     )
+    if recovery.late_values:
+        late = f"{_count(recovery.late_values, 'value')} came after the run's end"
+        lines.append(f"late         {late}: in the journal, in no backend")
     if recovery.damaged_records:
         lines.append(f"damage       {_count(recovery.damaged_records, 'record')} of the wal")
     lines += _backend_lines(recovery)
@@ -73,6 +76,7 @@ def recovery_fields(recovery: Recovery) -> dict[str, Any]:
         "lost_frames": sum(source.lost for source in outcome.sources),
         "dropped_calls": _drops(recovery),
         "damaged_records": recovery.damaged_records,
+        "late_values": recovery.late_values,
         "backends": [backend._asdict() for backend in recovery.backends],
         "removed_spools": recovery.removed,
         "seconds": recovery.seconds,

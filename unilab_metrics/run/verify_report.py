@@ -20,7 +20,7 @@ def report(verified: Verified) -> list[str]:
     lines = [
         f"history      {history.entries:,} entries, {history.updates:,} iterations, gap-free, "
         + (history.ended or "not ended yet"),
-        *_journal_lines(verified.journal),
+        *_journal_lines(verified.journal, is_live=verified.is_live),
         f"tensorboard  {len(counts)} tags, {sum(counts):,} points{spread}, equal to the history"
         + behind,
     ]
@@ -70,17 +70,19 @@ def dropped_text(drops: Mapping[str, int]) -> str:
     return ", ".join(f"{count:,} {reason}" for reason, count in sorted(drops.items())) or "nothing"
 
 
-def _journal_lines(journal: JournalFacts | None) -> list[str]:
+def _journal_lines(journal: JournalFacts | None, *, is_live: bool) -> list[str]:
     if journal is None:
         return ["wal          none is left to compare with"]
     sources = journal.sources
     records = sum(source.journaled for source in sources)
-    killed = sum(1 for source in sources if not source.goodbye)
-    ends = "all said goodbye" if not killed else f"{killed} without goodbye"
+    silent = sum(1 for source in sources if not source.goodbye)
+    ends = "all said goodbye" if not silent else f"{silent} without goodbye"
+    ends += " yet" if is_live and silent else ""
+    count = "1 process" if len(sources) == 1 else f"{len(sources)} processes"
     again = f"{journal.refolded:,} of {journal.updates:,} updates made again"
     lines = [
         f"wal          {again}, equal to the history",
-        f"journal      {records:,} records of {len(sources)} processes, {ends}",
+        f"journal      {records:,} records of {count}, {ends}",
     ]
     noteworthy = [s for s in sources if s.lost or s.drops or s.waiting or not s.goodbye]
     lines += [f"             {_source(source)}" for source in noteworthy[:_MOST_SOURCES]]
