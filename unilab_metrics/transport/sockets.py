@@ -34,6 +34,8 @@ BATCH_QUEUE = 16
 """Messages of up to 1 MiB per connection; small, because each may be held at both ends."""
 CONTROL_QUEUE = 256
 """Small messages per connection: cursors and heads."""
+MAX_SUBSCRIPTION_BYTES = 4096
+"""Of what subscribers say at ``announce``: libzmq remembers every topic byte by byte."""
 REPLY_QUEUE = 8
 """Replies of up to 1 MiB per subscriber; a stopped one loses further ones and asks again."""
 
@@ -106,7 +108,8 @@ def announce(ctx: zmq.Context[zmq.Socket[bytes]], endpoint: str) -> zmq.Socket[b
     Raises as :func:`serve` does."""
     return _bind(
         ctx, zmq.XPUB, endpoint, ANNOUNCE_DOMAIN,
-        send_queue=CONTROL_QUEUE, receive_queue=CONTROL_QUEUE, options=((zmq.XPUB_VERBOSE, 1),),
+        send_queue=CONTROL_QUEUE, receive_queue=CONTROL_QUEUE,
+        options=((zmq.XPUB_VERBOSE, 1), (zmq.MAXMSGSIZE, MAX_SUBSCRIPTION_BYTES)),
     )  # fmt: skip
 
 
