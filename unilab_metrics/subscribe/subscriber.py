@@ -13,14 +13,11 @@ from typing import TYPE_CHECKING
 from unilab_metrics.errors import ConnectionFileError, ExitCode, RunNotFoundError
 from unilab_metrics.storage.segments import list_segments
 from unilab_metrics.subscribe.connection import BusConnection
-from unilab_metrics.subscribe.history import (
-    HISTORY_PREFIX,
-    HistoryReader,
-    HistoryRecord,
-)
+from unilab_metrics.subscribe.files import Files
+from unilab_metrics.subscribe.history import HISTORY_PREFIX, HistoryRecord
 from unilab_metrics.subscribe.position import Position
 from unilab_metrics.subscribe.welcome import await_welcome
-from unilab_metrics.subscribe.whereabouts import Contact, RunAtAddress, RunOnDisk
+from unilab_metrics.subscribe.whereabouts import Contact, RunAtAddress, RunOnDisk, Whereabouts
 from unilab_metrics.transport import keys, rendezvous
 from unilab_metrics.transport.allow_list import WATCH
 from unilab_metrics.transport.diagnosis import Finding
@@ -52,11 +49,7 @@ class Subscriber:
     manager."""
 
     def __init__(
-        self,
-        where: RunOnDisk | RunAtAddress,
-        *,
-        after: int | None = None,
-        recent: int = RECENT_ENTRIES,
+        self, where: Whereabouts, *, after: int | None = None, recent: int = RECENT_ENTRIES
     ) -> None:
         """See :meth:`attach` and :meth:`attach_remote`."""
         self._where = where
@@ -67,7 +60,7 @@ class Subscriber:
         self._snapshot: Snapshot | None = None
         self._connection: BusConnection | None = None
         self._connected_at_s = 0.0
-        self._files: HistoryReader | None = None
+        self._files = Files(where.bus_dir)
         self._next_search_s = 0.0
         self._next_fetch_s = 0.0
         self._request = 0
@@ -183,8 +176,8 @@ class Subscriber:
         deadline_s = time.monotonic() + timeout_ms / 1000
         while True:
             self._find_aggregator()
-            connection = self._connection
-            entries = self._read_files() if connection is None else self._receive(connection)
+            line = self._connection
+            entries = self._receive(line) if line else self._files.read(self._position)
             remaining_ms = (deadline_s - time.monotonic()) * 1000
             if entries or remaining_ms <= 0:
                 break
@@ -197,9 +190,7 @@ class Subscriber:
     def close(self) -> None:
         """Close sockets and files; idempotent."""
         self._disconnect()
-        if self._files is not None:
-            self._files.close()
-            self._files = None
+        self._files.close()
 
     def __enter__(self) -> Self:
         return self
@@ -237,9 +228,7 @@ class Subscriber:
                 self._connect(contact)
 
     def _connect(self, contact: Contact) -> None:
-        if self._files is not None:
-            self._files.close()
-            self._files = None
+        self._files.close()
         self._connection = BusConnection(contact.route)
         self._contact = contact
         self._connected_at_s = time.monotonic()
@@ -262,20 +251,6 @@ class Subscriber:
             self._connection.wait(min(wait_ms, _RESEND_MS) if waiting else wait_ms)
 
     # --- entries -------------------------------------------------------------------------
-
-    def _read_files(self) -> list[HistoryRecord]:
-        position = self._position
-        if self._files is None:
-            if self._where.bus_dir is None:
-                return []
-            self._files = HistoryReader(self._where.bus_dir, position.cursor or 0)
-        damaged, lost = self._files.damaged, self._files.lost_entries
-        entries = self._files.poll()
-        position.damaged += self._files.damaged - damaged
-        position.lost_entries += self._files.lost_entries - lost
-        if entries:
-            position.cursor = self._files.cursor
-        return entries
 
     def _receive(self, connection: BusConnection) -> list[HistoryRecord]:
         received = connection.receive()

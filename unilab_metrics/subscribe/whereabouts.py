@@ -87,3 +87,6 @@ class RunAtAddress:
 
     def was_silent(self, contact: Contact) -> None:
         """There is nowhere else to look."""
+
+
+Whereabouts = RunOnDisk | RunAtAddress
