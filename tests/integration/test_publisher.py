@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import signal
 import struct
 import threading
 import time
@@ -466,3 +467,38 @@ def test_a_disabled_publisher_does_nothing() -> None:
     assert publisher.dropped == {}
     assert (publisher.rank, publisher.role, publisher.unsent) == (0, "learner", 0)
     publisher.close()
+
+
+def test_two_threads_and_a_signal_handler_log_at_once(make: Make) -> None:
+    publisher = make()
+    handled = 0
+
+    def handler(*_: object) -> None:
+        nonlocal handled
+        handled += 1
+        publisher.event("status", f"signal {handled}")
+
+    def report(name: str) -> None:
+        for number in range(200):
+            publisher.point(name, number, number)
+
+    before = signal.signal(signal.SIGALRM, handler)
+    signal.setitimer(signal.ITIMER_REAL, 0.001, 0.001)
+    try:
+        threads = [threading.Thread(target=report, args=(f"t{n}",)) for n in range(2)]
+        for thread in threads:
+            thread.start()
+        iteration = 0
+        while handled < 20 or iteration < 200:
+            iteration += 1
+            publisher.log({"a": 1.0}, iteration=iteration)
+        for thread in threads:
+            thread.join()
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+    sequences = [sequence for sequence, _, _ in payloads_of(publisher)]
+    assert sequences == list(range(1, len(sequences) + 1))
+    assert len(of_kind(publisher, RecordKind.POINTS)) == 400
+    assert len(of_kind(publisher, RecordKind.ITERATION)) == iteration
+    assert len(of_kind(publisher, RecordKind.EVENT)) == handled
