@@ -210,14 +210,14 @@ def test_an_interrupted_recovery_is_finished_by_the_next(run_dir: Path) -> None:
     log(publisher, range(30))
     end(publisher)
     codes: list[int] = []
-    for point in ("aggregator.wal@2", "aggregator.committed", "writer.events", "writer.header"):
+    for point in ("aggregator.wal@2", "aggregator.committed", "writer.header", "writer.flushed"):
         code = "from unilab_metrics.cli import main; main()"
         environment = os.environ | {"UNILAB_METRICS_CRASH_POINTS": point}
         command = [sys.executable, "-c", code, "recover", str(run_dir)]
         done = subprocess.run(command, env=environment, capture_output=True, check=False)
         assert done.returncode in {-signal.SIGKILL, 0}, done.stderr
         codes.append(done.returncode)
-    assert codes.count(-signal.SIGKILL) >= 3, codes
+    assert codes == [-signal.SIGKILL] * 4
     recover(run_dir)
     assert values(run_dir) == [(n, pytest.approx(n / 3)) for n in range(30)]
     verify_run(run_dir)
