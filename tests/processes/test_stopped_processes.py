@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from fault_oracle import compare, read_ledgers
 from fault_player import finish
-from fault_runs import complaints
+from fault_runs import complaints, until_sidecar_is_current
 from fault_training import FaultTraining
 
 from unilab_metrics.errors import ExitCode
@@ -81,7 +81,7 @@ def test_a_stopped_writer_and_a_stopped_sidecar_go_on(tmp_path: Path) -> None:
         (writer,) = training.send(signal.SIGSTOP, "writer")
         stopped(training, "sidecar", 1.5)
         os.kill(writer, signal.SIGCONT)
-        training.go_on(0.3)
+        until_sidecar_is_current(training)
         finish(training)
         assert complaints(training, compare(training)) == []
 

@@ -1,6 +1,6 @@
 """Hundreds of seeds of the kill schedule, several runs at once, and a table of what came of them.
 
-``make soak-faults SEEDS=200 FIRST=1 JOBS=4``, or ``python tests/soak/soak_faults.py --help``.
+``make soak-faults SEEDS=200 FIRST=1 JOBS=3``, or ``python tests/soak/soak_faults.py --help``.
 Ends with 1 if anything was lost or doubled, or if a run did not come to its end; the folder of
 such a run is kept and named.
 """
@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 import os
 import shutil
+import signal
 import sys
 import tempfile
 import time
@@ -111,10 +112,16 @@ def main() -> int:
     print(_HEAD, flush=True)
     results: list[Result] = []
     seeds = range(options.first, options.first + options.seeds)
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     with ThreadPoolExecutor(options.jobs) as pool:
-        for result in pool.map(run_seed, seeds):
-            results.append(result)
-            print("\n".join(lines(result)), flush=True)
+        try:
+            for result in pool.map(run_seed, seeds):
+                results.append(result)
+                print("\n".join(lines(result)), flush=True)
+        except KeyboardInterrupt:
+            # The trainings that run are brought to their end, or they would go on for ever.
+            pool.shutdown(cancel_futures=True)
+            print("interrupted", flush=True)
     print("\n".join(totals(results)), flush=True)
     return int(any(result.outcome.faults for result in results))
 

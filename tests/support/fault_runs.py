@@ -35,6 +35,18 @@ def complaints(training: FaultTraining, outcome: Outcome) -> list[str]:
     return [f"{fault}, see {training.folder}" for fault in outcome.faults]
 
 
+def until_sidecar_is_current(training: FaultTraining) -> None:
+    """Wait until it shows an iteration of now or later."""
+    newest = training.newest_iteration()
+    log = training.folder / "sidecar.log"
+
+    def shown() -> int:
+        words = log.read_text().rpartition("iter ")[2].split(maxsplit=1)
+        return int(words[0]) if words and words[0].isdigit() else 0
+
+    training.until(lambda: shown() >= newest)
+
+
 def crash(
     folder: Path,
     points: Mapping[str, str],

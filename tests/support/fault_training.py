@@ -104,7 +104,7 @@ class FaultTraining:
             rank=int(rank),
             world_size=self._world_size,
             name=f"{place}-{self.attempts}-{self._starts}",
-            first=self._newest_iteration() + 2,
+            first=self.newest_iteration() + 2,
             start_mono_ns=self._start_mono_ns,
             interval_ns=self._interval_ns,
             segment_bytes=self._segment_bytes,
@@ -279,7 +279,7 @@ class FaultTraining:
                     os.kill(pid, signal.SIGKILL)
         self._log.close()
 
-    def _newest_iteration(self) -> int:
+    def newest_iteration(self) -> int:
         newest = 0
         for path in self.ledgers.glob("learner-*.ledger"):
             tail = path.read_text().rsplit("\n", 4)[:-1]
