@@ -12,13 +12,13 @@ import signal
 import socket
 import time
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import closing, suppress
 from pathlib import Path
 
 import zmq
 
+from unilab_metrics.aggregate import presence
 from unilab_metrics.aggregate.announcer import Announcer
-from unilab_metrics.aggregate.attendance import missing_learners
 from unilab_metrics.aggregate.blocks import BlockStore
 from unilab_metrics.aggregate.bus_meter import BusMeter
 from unilab_metrics.aggregate.core import Core
@@ -31,21 +31,20 @@ from unilab_metrics.aggregate.liveness import Liveness
 from unilab_metrics.aggregate.newcomers import Newcomers
 from unilab_metrics.aggregate.options import Options
 from unilab_metrics.aggregate.outcome import end_status, outcome_of
+from unilab_metrics.aggregate.patience import Patience, everyone_is_gone
 from unilab_metrics.aggregate.process_log import say
-from unilab_metrics.aggregate.sources import SourceState
 from unilab_metrics.aggregate.writers import Writers
 from unilab_metrics.errors import ExitCode, LeaseHeldError, StorageFullError
 from unilab_metrics.outcome import RunOutcome
 from unilab_metrics.storage.filesystem import boot_id, private_directory, runtime_directory
 from unilab_metrics.storage.lease import Lease, owner_pid
-from unilab_metrics.transport import registry, rendezvous, sockets
+from unilab_metrics.transport import sockets
 from unilab_metrics.transport.endpoints import Endpoints
-from unilab_metrics.transport.rendezvous import AGGREGATOR_LEASE, ConnectionFile, bus_directory
+from unilab_metrics.transport.rendezvous import AGGREGATOR_LEASE, bus_directory
 
 _LIVENESS_INTERVAL_NS = 300_000_000
 _IDLE_MS = 250
 _BUSY_MS = 10
-_ABSENT_GRACE_S = 5.0
 _SAY_CLOSED_NS = 500_000_000
 _FULL_DISK_NS = 10_000_000_000
 """How long the end of a run waits for a disk that is full or fails; as its writers do."""
@@ -100,13 +99,12 @@ class _Aggregator:
         self._options = options
         self._write_summary = write_summary
         self._core = core
-        self._started_mono_ns = time.monotonic_ns()
         self._checked_mono_ns = 0
-        self._turned_mono_ns = self._started_mono_ns
+        self._turned_mono_ns = time.monotonic_ns()
         if core.state.data.sources:
             # They have to find us first.
-            core.decider.resumed(self._started_mono_ns + _REJOIN_NS)
-        self._term_mono_ns: int | None = None
+            core.decider.resumed(self._turned_mono_ns + _REJOIN_NS)
+        self._patience = Patience(options, core.state.data)
         self._has_more = False
         self._endurance = Endurance()
         self._closing_mono_ns = 0
@@ -114,7 +112,7 @@ class _Aggregator:
 
     def run(self) -> int:
         signal.signal(signal.SIGINT, signal.SIG_IGN)
-        signal.signal(signal.SIGTERM, self._on_term)
+        signal.signal(signal.SIGTERM, self._patience.told_to_end)
         raise_descriptor_limit()
         context = sockets.context()
         try:
@@ -128,11 +126,11 @@ class _Aggregator:
             )
             try:
                 self._open()
-                return self._loop()
+                with closing(self._liveness):
+                    return self._loop()
             finally:
                 if self._lease.is_in_place:
-                    rendezvous.remove(self._bus_dir)
-                    registry.unregister(self._run_dir)
+                    presence.hide(self._run_dir)
                 self._endpoints.close()
         finally:
             sockets.terminate(context)
@@ -146,8 +144,9 @@ class _Aggregator:
         self._ingest = Ingest(
             self._core,
             endpoints.sockets.ingest,
-            is_dead=self._is_dead,
-            vacate=self._vacate,
+            # The two rooms need each other: looked up when called, not when built.
+            is_dead=lambda source: self._liveness.is_dead(source),  # noqa: PLW0108
+            vacate=lambda source: self._liveness.vacate(source),  # noqa: PLW0108
             may_publish=endpoints.may_publish,
         )
         self._liveness = Liveness(
@@ -173,32 +172,8 @@ class _Aggregator:
             meter=meter,
         )
         endpoints.register(self._poller)
-        file = ConnectionFile(
-            run_dir=os.fspath(self._run_dir),
-            journal=self._core.epoch.journal.hex(),
-            pid=os.getpid(),
-            started_unix_ns=time.time_ns(),
-            boot_id=own_boot_id,
-            host=socket.gethostname(),
-            ingest=endpoints.ipc.ingest,
-            announce=endpoints.ipc.announce,
-            fetch=endpoints.ipc.fetch,
-            launch=self._options.launch,
-            tcp_ingest=endpoints.tcp.ingest,
-            tcp_announce=endpoints.tcp.announce,
-            tcp_fetch=endpoints.tcp.fetch,
-            server_key=endpoints.tcp.server_key,
-        )
-        with needing(self._bus_dir):
-            rendezvous.write(self._bus_dir, file)
-        registry.register(self._run_dir, os.getpid())
-
-    # The two rooms need each other; these are looked up when called, not when built.
-    def _is_dead(self, source: SourceState) -> bool:
-        return self._liveness.is_dead(source)
-
-    def _vacate(self, source: SourceState) -> None:
-        self._liveness.vacate(source)
+        journal = self._core.epoch.journal
+        presence.show(self._run_dir, endpoints, journal=journal, launch=self._options.launch)
 
     def _bad_messages(self) -> int:
         return self._ingest.bad_messages + self._announcer.bad_messages
@@ -208,12 +183,12 @@ class _Aggregator:
         # somebody else can take their places.
         self._endurance.attempt("spools", self._liveness.check)
         self._turn()
-        while not self._is_over():
+        while not self._patience.is_over(self._newcomers.ranks):
             self._turn()
         if not self._core.state.data.sources:
             say("no source connected; ending")
             return ExitCode.OK
-        if not self._everyone_is_gone():
+        if not everyone_is_gone(self._core.state.data):
             self._finish_turn()
             say("ended by SIGTERM while sources live; their frames wait in the spools")
             return ExitCode.UNEXPECTED
@@ -261,25 +236,6 @@ class _Aggregator:
             raise LeaseHeldError(self._lease.path, owner_pid(self._lease.path))
 
     # --- the end -------------------------------------------------------------------------
-
-    def _everyone_is_gone(self) -> bool:
-        sources = self._core.state.data.sources
-        return bool(sources) and all(source.status != "live" for source in sources)
-
-    def _is_over(self) -> bool:
-        now = time.monotonic_ns()
-        if self._term_mono_ns is not None:
-            drained_s = (now - self._term_mono_ns) / 1e9
-            if drained_s > self._options.drain_s or not self._core.state.data.sources:
-                return True
-        alive_s = (now - self._started_mono_ns) / 1e9
-        if not self._core.state.data.sources:
-            return alive_s > self._options.start_grace_s
-        if not self._everyone_is_gone():
-            return False
-        if missing_learners(self._core.state.data) and not self._core.state.data.iterations_sealed:
-            return alive_s > min(self._options.start_grace_s, _ABSENT_GRACE_S)
-        return not self._newcomers.ranks()
 
     def _close_run(self) -> int:
         core = self._core
@@ -337,7 +293,3 @@ class _Aggregator:
             source.attempt == data.attempt and self._liveness.may_listen(source)
             for source in data.sources
         )
-
-    def _on_term(self, *_: object) -> None:
-        if self._term_mono_ns is None:
-            self._term_mono_ns = time.monotonic_ns()
