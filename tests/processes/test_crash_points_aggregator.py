@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 from fault_runs import crash, side_by_side
 
+pytestmark = pytest.mark.timeout(240)
+
 # The passes of one life; the points of one line are met by one aggregator after the other.
 ONCE = {
     "commit": "aggregator.received@9 aggregator.wal@8 aggregator.wal_written@6 "

@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 from fault_runs import crash, side_by_side
 
+pytestmark = pytest.mark.timeout(240)
+
 # A process of each kind at each point; the later pass is one of a steady training.
 ONCE = {
     "appending": {

@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 from fault_runs import crash, side_by_side
 
+pytestmark = pytest.mark.timeout(240)
+
 ONCE = {
     "first write": "writer.fetched@1 writer.file_created@1 writer.header@1",
     "later write": "writer.fetched@3 writer.events@3 writer.flushed@1",

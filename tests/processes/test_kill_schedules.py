@@ -20,6 +20,8 @@ from unilab_metrics.errors import LeaseHeldError
 from unilab_metrics.storage.lease import Lease, is_free
 from unilab_metrics.transport.rendezvous import AGGREGATOR_LEASE, aggregator_lease, bus_directory
 
+pytestmark = pytest.mark.timeout(240)
+
 SEEDS = range(1, 6)
 MORE_SEEDS = range(6, 21)
 TIMES = 20

@@ -17,6 +17,8 @@ from fault_training import FaultTraining
 from unilab_metrics.errors import ExitCode
 from unilab_metrics.transport.rendezvous import aggregator_lease
 
+pytestmark = pytest.mark.timeout(240)
+
 SLACK_NS = 1_000_000
 """On a busy machine the median of a call of 30 µs may well be twice that."""
 

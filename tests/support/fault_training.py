@@ -199,7 +199,7 @@ class FaultTraining:
                 process.wait()
                 del self.processes[place]
 
-    def until(self, condition: Callable[[], Any], timeout_s: float = 30.0) -> None:
+    def until(self, condition: Callable[[], Any], timeout_s: float = 60.0) -> None:
         deadline_s = time.monotonic() + timeout_s
         while not condition():
             assert time.monotonic() < deadline_s, "did not happen in time"
