@@ -131,6 +131,17 @@ def test_lost_answers_are_asked_for_again(
     assert sequences(records) == [1, 2, 3, 4, 5]
 
 
+def test_answers_that_take_too_long_are_asked_for_in_smaller_parts(
+    start: Start, attach: Attach, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(subscriber_module, "REPLY_TIMEOUT_S", 0.1)
+    aggregator = start()
+    aggregator.commit(500)
+    aggregator.slow_above = 40
+    records = collect(attach(), reached(500))
+    assert sequences(records) == list(range(1, 501))
+
+
 def test_a_restarted_aggregator_is_found_and_the_cursor_kept(
     start: Start, attach: Attach, monkeypatch: pytest.MonkeyPatch
 ):

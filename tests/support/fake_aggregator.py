@@ -51,6 +51,8 @@ class FakeAggregator:
         self.ended: str | None = None
         self.protocol_byte: int | None = None
         self.swallow = 0
+        self.slow_above: int | None = None
+        """Of how many records a reply takes too long."""
         self.fetches: list[int] = []
         self._bus = private_directory(rendezvous.bus_directory(run_dir))
         self._lease = Lease.create(self._bus, AGGREGATOR_LEASE, b"")
@@ -153,6 +155,8 @@ class FakeAggregator:
             return Snapshot(request.request, self.epoch, last, TAGS, values, updates)
         assert isinstance(request, Fetch)
         self.fetches.append(request.after)
+        if self.slow_above is not None and min(request.limit, last) > self.slow_above:
+            return None
         taken = self.records[request.after : request.after + min(request.limit, 50)]
         after = request.after + len(taken)
         return Updates(request.request, self.epoch, after, (LAYOUT,), b"".join(taken))

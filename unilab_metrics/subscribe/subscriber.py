@@ -42,6 +42,9 @@ REPLY_TIMEOUT_S = 2.0
 IDLE_FETCH_S = 0.2
 _RESEND_MS = 20
 _FETCH_LIMIT = 1000
+_SMALLEST_FETCH = 8
+"""A reply that does not arrive in time is asked for in smaller parts: over a slow line a large
+one never would."""
 
 
 class Subscriber:
@@ -65,6 +68,7 @@ class Subscriber:
         self._next_fetch_s = 0.0
         self._request = 0
         self._fetching: tuple[int, float] | None = None
+        self._fetch_limit = _FETCH_LIMIT
         self._asked_latest_s: float | None = None
 
     @classmethod
@@ -264,6 +268,7 @@ class Subscriber:
                 continue
             elif reply.request == self._fetching[0]:
                 self._fetching = None
+                self._fetch_limit = min(2 * self._fetch_limit, _FETCH_LIMIT)
                 accepted = self._position.accept(reply)
                 if not accepted:
                     self._next_fetch_s = time.monotonic() + IDLE_FETCH_S
@@ -291,9 +296,10 @@ class Subscriber:
                 self._asked_latest_s = now_s
         if self._fetching is not None and now_s - self._fetching[1] > REPLY_TIMEOUT_S:
             self._fetching = None
+            self._fetch_limit = max(self._fetch_limit // 2, _SMALLEST_FETCH)
         is_due = self._position.is_behind and now_s >= self._next_fetch_s
         if self._fetching is None and is_due:
             self._request += 1
             after = self._position.cursor or 0
-            if connection.ask(Fetch(self._request, after, _FETCH_LIMIT)):
+            if connection.ask(Fetch(self._request, after, self._fetch_limit)):
                 self._fetching = (self._request, now_s)
