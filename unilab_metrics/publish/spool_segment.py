@@ -33,7 +33,7 @@ class SpoolSegment:
         self._fd = os.open(path, flags, 0o600)
         try:
             if os.write(self._fd, preamble) != len(preamble):
-                raise OSError(errno.ENOSPC, "short write")
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
         except BaseException:
             self.delete()
             raise
@@ -54,7 +54,7 @@ class SpoolSegment:
             crash_points.write("publisher.append", self._fd, record)
         if os.write(self._fd, record) != size:
             self.discard_uncounted()
-            raise OSError(errno.ENOSPC, "short write")
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
         self.stamps.append(mono_ns)
         self.size_bytes += size
         self.ends.append(self.size_bytes)
