@@ -24,6 +24,10 @@ PURE = [
         for name in ("attendance", "entries", "frame_intake", "packed", "receiver", "reduction", "reports",
                      "run_data", "sealing", "sources", "state", "window")
     ),
+    *(
+        ROOT / "unilab_metrics" / "transport" / f"{name}.py"
+        for name in ("allow_list", "diagnosis", "refusals")
+    ),
     *(ROOT / "sidecar" / "unilab_sidecar" / f"{name}.py" for name in ("layout", "series")),
 ]  # fmt: skip
 

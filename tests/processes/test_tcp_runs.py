@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import time
@@ -15,8 +16,9 @@ from far_ranks import FarRanks
 from real_runs import until
 
 from unilab_metrics.subscribe import subscriber as subscriber_module
+from unilab_metrics.subscribe import whereabouts
 from unilab_metrics.subscribe.subscriber import Subscriber
-from unilab_metrics.transport import keys, rendezvous
+from unilab_metrics.transport import keys, rendezvous, routes
 from unilab_metrics.transport.allow_list import PUBLISH, WATCH
 from unilab_metrics.transport.rendezvous import ConnectionFile, bus_directory
 from unilab_schema.updates import Update
@@ -67,7 +69,15 @@ def seen(viewer: Subscriber, iteration: int, timeout_s: float = 20.0) -> list[in
     return found
 
 
-def test_a_rank_elsewhere_comes_over_tcp_and_one_here_over_ipc(ranks: FarRanks):
+def secrets_of(run_dir: Path) -> list[str]:
+    """Every secret key of a run."""
+    folder = keys.key_directory(bus_directory(run_dir))
+    return [json.loads(path.read_bytes())["secret"] for path in folder.glob("*.key")]
+
+
+def test_a_rank_elsewhere_comes_over_tcp_and_one_here_over_ipc(
+    ranks: FarRanks, monkeypatch: pytest.MonkeyPatch
+):
     ranks.log(times=20)
     file = connection_file(ranks.run_dir)
     port = int(file.tcp_ingest.rpartition(":")[2])
@@ -80,9 +90,26 @@ def test_a_rank_elsewhere_comes_over_tcp_and_one_here_over_ipc(ranks: FarRanks):
         head = viewer.head
         assert head is not None
         assert (head.refused_connections, len(head.sources)) == (0, 2)
+    # Another node that sees the run directory needs neither address nor key by hand.
+    for module in (whereabouts, routes):
+        monkeypatch.setattr(module, "boot_id", lambda: "elsewhere")
+    with Subscriber.attach(ranks.run_dir) as viewer:
+        assert seen(viewer, 20) == list(range(21))
+        assert viewer.snapshot() is not None
+    monkeypatch.undo()
+    secrets = secrets_of(ranks.run_dir)
+    assert len(secrets) == 3
+    for pid in (file.pid, ranks.near.pid, ranks.far.pid):
+        process = psutil.Process(pid)
+        told = " ".join([*process.cmdline(), *process.environ().values()])
+        assert not any(secret in told for secret in secrets)
     assert ranks.end() == ("True [] {}", "True [] {}")
     assert ended(ranks.run_dir).dropped_calls == {}
     assert means(ranks.run_dir) == [(n, float(n), 2) for n in range(21)]
+    for path in ranks.run_dir.rglob("*"):
+        if path.is_file() and path.suffix != ".key":
+            content = path.read_bytes()
+            assert not any(secret.encode() in content for secret in secrets), path
 
 
 @pytest.mark.slow
