@@ -9,7 +9,7 @@ import pytest
 from sources_on_paper import PaperRun, PaperSource
 
 from unilab_metrics.aggregate.entries import OpenAttempt, RunEnd, SourceGone
-from unilab_metrics.aggregate.receiver import accept, admit
+from unilab_metrics.aggregate.receiver import accept, admit, returned
 from unilab_metrics.aggregate.sources import SourceState
 from unilab_metrics.storage.records import encode_record
 from unilab_schema.codec import RecordKind, encode_payload
@@ -85,6 +85,12 @@ def hello(paper: PaperRun, rank: int, incarnation: bytes, role: str = "learner")
         SourceKey(rank, role), incarnation, 7, "node", "boot", "/s", "/s/lease", 0, 0, 2, paper.run
     )
     return Hello(identity, 1, 0, 0, 0)
+
+
+def heard(paper: PaperRun, index: int) -> str:
+    """What the run says when a source is heard; empty if that is nothing new."""
+    found = returned(paper.state, paper.state.data.sources[index], 90.0, 1, 1)
+    return "" if found is None else found.text
 
 
 def alive(_: SourceState) -> bool:
@@ -220,3 +226,38 @@ def test_hello_with_impossible_sequences_is_refused(first: int, last: int) -> No
     refusal = admit(paper.state, Hello(good.identity, first, last, 0, 0), alive).refusal
     assert refusal is not None
     assert refusal.final
+
+
+def test_source_that_was_called_lost_is_live_again_when_it_is_heard() -> None:
+    paper, zero, one = two()
+    assert heard(paper, one.index) == ""
+    paper.lose(one)
+    found = returned(paper.state, paper.state.data.sources[one.index], 90.0, 1, 1)
+    assert found is not None
+    assert "heard again after 90 s" in found.text
+    paper.fold(found)
+    assert paper.state.data.sources[one.index].status == "live"
+    paper.fold(zero.iteration(1, {"a": 1.0}))
+    paper.settle()
+    assert paper.updates() == []
+    paper.fold(one.iteration(1, {"a": 3.0}))
+    paper.settle()
+    assert paper.last() == {"a": 2.0}
+
+
+def test_lost_source_does_not_come_back_into_the_place_of_another() -> None:
+    paper, _, one = two()
+    paper.lose(one)
+    paper.join(1, learners=2)
+    assert heard(paper, one.index) == ""
+
+
+def test_lost_source_does_not_come_back_into_another_attempt_or_an_ended_run() -> None:
+    paper, _, one = two()
+    paper.lose(one)
+    paper.fold(OpenAttempt(2, 0))
+    assert heard(paper, one.index) == ""
+    paper, _, one = two()
+    paper.lose(one)
+    paper.fold(RunEnd("failed", "", 0))
+    assert heard(paper, one.index) == ""
