@@ -1,0 +1,146 @@
+"""What a dead process left is sent from its own node, in its own name, by one process only."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from receiving_end import ReceivingEnd
+from spooled import spooled_publisher
+
+from unilab_metrics.publish.adopting import AGAIN_NS, Adopter
+from unilab_metrics.publish.connection import Connection
+from unilab_metrics.publish.losses import Losses
+from unilab_metrics.publish.wakeup import Wakeup
+from unilab_metrics.storage.lease import is_free
+from unilab_metrics.storage.segments import list_segments
+from unilab_schema.control import Reject
+from unilab_schema.frames import End, Gap, IterationFrame
+
+
+@pytest.fixture
+def end(short_path: Path) -> Iterator[ReceivingEnd]:
+    made = ReceivingEnd(short_path)
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def adopter(tmp_path: Path, end: ReceivingEnd) -> Iterator[Callable[[], Adopter]]:
+    made: list[tuple[Adopter, Wakeup]] = []
+
+    def make() -> Adopter:
+        wakeup, counted = Wakeup(), Losses()
+        own = tmp_path / "launch" / "own"
+        adopter = Adopter(own, lambda d: Connection(end.find_bus, d, wakeup, counted), counted)
+        made.append((adopter, wakeup))
+        return adopter
+
+    yield make
+    for adopter, wakeup in made:
+        adopter.close()
+        wakeup.close()
+
+
+def left_behind(folder: Path, count: int, rank: int = 1) -> Path:
+    """The spool of a process that is gone; with the end record ``count + 2`` sequences."""
+    publisher = spooled_publisher(folder, rank=rank)
+    for iteration in range(1, count + 1):
+        publisher.log({"a": float(iteration)}, iteration=iteration)
+    publisher.close(0)
+    return Path(publisher.identity.spool_path)
+
+
+def turns(
+    adopter: Adopter, end: ReceivingEnd, until: Callable[[], object], after_ns: int = 0
+) -> None:
+    def turn() -> bool:
+        adopter.turn(time.monotonic_ns() + after_ns)
+        return bool(until())
+
+    end.serve(turn)
+
+
+def test_spool_of_a_dead_process_arrives_once_and_is_removed(
+    tmp_path: Path, end: ReceivingEnd, adopter: Callable[[], Adopter]
+) -> None:
+    spool = left_behind(tmp_path, 3000)
+    turns(adopter(), end, lambda: not spool.exists())
+    assert {hello.adopted for hello in end.hellos} == {True}
+    assert {hello.identity.key.rank for hello in end.hellos} == {1}
+    *iterations, last = end.frames()
+    assert [f.iteration for f in iterations if isinstance(f, IterationFrame)] == [*range(1, 3001)]
+    assert isinstance(last, End)
+    assert end.duplicates == 0
+
+
+def test_several_spools_are_sent_one_after_the_other(
+    tmp_path: Path, end: ReceivingEnd, adopter: Callable[[], Adopter]
+) -> None:
+    spools = [left_behind(tmp_path, 0, rank) for rank in (1, 2)]
+    turns(adopter(), end, lambda: not any(spool.exists() for spool in spools))
+    assert {hello.identity.key.rank for hello in end.hellos} == {1, 2}
+
+
+def test_only_one_process_sends_a_spool(
+    tmp_path: Path, end: ReceivingEnd, adopter: Callable[[], Adopter]
+) -> None:
+    spool = left_behind(tmp_path, 10)
+    end.mute = True
+    first, second = adopter(), adopter()
+    first.turn(1)
+    second.turn(1)
+    assert (first.is_under_way, second.is_under_way) == (True, False)
+    first.close()
+    assert is_free(spool / "lease")
+    end.mute = False
+    turns(second, end, lambda: not spool.exists(), after_ns=AGAIN_NS)
+    assert [f.iteration for f in end.frames() if isinstance(f, IterationFrame)] == [*range(1, 11)]
+
+
+def test_spool_of_a_living_process_is_left_alone(
+    tmp_path: Path, end: ReceivingEnd, adopter: Callable[[], Adopter]
+) -> None:
+    living = spooled_publisher(tmp_path, rank=1)
+    living.log({"a": 1.0}, iteration=1)
+    made = adopter()
+    made.turn(time.monotonic_ns())
+    assert not made.is_under_way
+    living.close(0)
+    turns(made, end, lambda: not Path(living.identity.spool_path).exists(), after_ns=AGAIN_NS)
+    assert len(end.frames()) == 2
+
+
+def test_batches_that_get_lost_are_sent_again(
+    tmp_path: Path, end: ReceivingEnd, adopter: Callable[[], Adopter]
+) -> None:
+    spool = left_behind(tmp_path, 2000)
+    end.swallow = 1
+    turns(adopter(), end, lambda: not spool.exists())
+    assert len(end.frames()) == 2001
+
+
+def test_damage_in_a_spool_becomes_a_gap(
+    tmp_path: Path, end: ReceivingEnd, adopter: Callable[[], Adopter]
+) -> None:
+    spool = left_behind(tmp_path, 20)
+    (segment,) = list_segments(spool, "spool")
+    data = bytearray(segment.read_bytes())
+    data[len(data) // 2] ^= 0xFF
+    segment.write_bytes(data)
+    turns(adopter(), end, lambda: not spool.exists())
+    (gap,) = [frame for frame in end.frames() if isinstance(frame, Gap)]
+    assert gap.first == gap.last
+
+
+def test_spool_that_the_aggregator_refuses_stays(
+    tmp_path: Path, end: ReceivingEnd, adopter: Callable[[], Adopter]
+) -> None:
+    spool = left_behind(tmp_path, 10)
+    end.reject = Reject("bad_message", "no", final=True)
+    made = adopter()
+    turns(made, end, lambda: end.hellos and not made.is_under_way)
+    assert len(list_segments(spool, "spool")) == 1
+    assert is_free(spool / "lease")
