@@ -333,6 +333,21 @@ def test_a_wildcard_is_published_as_an_address_that_others_reach(
     assert answer(client) == b"echo x"
 
 
+@pytest.mark.skipif(not socket.has_ipv6, reason="no IPv6 here")
+def test_ipv6_works_too(open_doors: Open, connect: Connect):
+    doors = open_doors(bind="tcp://[::1]")
+    if doors.endpoints.problem:
+        pytest.skip(doors.endpoints.problem)
+    assert doors.endpoints.tcp.fetch.startswith("tcp://[::1]:")
+    client = connect(sockets.request, doors.endpoints.tcp.fetch, doors.client(WATCH))
+    assert try_send(client, b"x")
+    assert answer(client) == b"echo x"
+    text = keys.allowed_path(doors.bus_dir).read_text()
+    keys.allowed_path(doors.bus_dir).write_text(text.replace("watch ", "# watch "))
+    wait_for(lambda: doors.refused)
+    assert not try_send(client, b"y", 0.2)
+
+
 def test_an_address_of_another_machine_costs_tcp_only(open_doors: Open, connect: Connect):
     doors = open_doors(bind="tcp://192.0.2.1")
     assert "other nodes cannot reach this run: tcp://192.0.2.1" in doors.endpoints.problem

@@ -264,3 +264,39 @@ def test_of_two_lines_for_one_key_the_first_counts():
     found = allow_list.parse(f"watch {KEY}\npublish {KEY}\n")
     assert found.grants[KEY].use == WATCH
     assert "twice" in found.problems[0]
+
+
+def test_a_read_only_key_is_as_good(bus_dir: Path):
+    keys.prepare_keys(bus_dir)
+    path = keys.key_path(bus_dir, WATCH)
+    path.chmod(0o400)
+    assert keys.read_client(path, WATCH).public
+
+
+_UNREADABLE = """
+import os, sys
+from pathlib import Path
+from unilab_metrics.errors import KeyFileError
+from unilab_metrics.transport import keys
+os.setgroups([]); os.setgid(65534); os.setuid(65534)
+try:
+    keys.read_client(Path(sys.argv[1]), "watch")
+except KeyFileError as error:
+    print(error)
+    sys.exit(int(error.exit_code))
+"""
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")
+def test_a_key_that_we_may_not_read_is_named(short_path: Path):
+    for folder in (short_path, short_path.parent):
+        folder.chmod(0o755)
+    path = short_path / "watch.key"
+    path.touch(mode=0o000)
+    os.chown(path, 65534, 65534)
+    done = subprocess.run(
+        [sys.executable, "-c", _UNREADABLE, str(path)],
+        capture_output=True, text=True, timeout=30, check=False, cwd="/",
+    )  # fmt: skip
+    assert (done.returncode, done.stderr) == (5, "")
+    assert done.stdout.strip() == f"{path}: cannot be read: Permission denied"
