@@ -12,13 +12,14 @@ from time import monotonic_ns, time_ns
 
 from unilab_metrics.errors import StorageError
 from unilab_metrics.publish import losses
+from unilab_metrics.publish.aggregator_care import StandIn, Supervise
 from unilab_metrics.publish.connection import FindBus
 from unilab_metrics.publish.losses import Losses
 from unilab_metrics.publish.no_spool import NoSpool
 from unilab_metrics.publish.own_figures import OwnFigures
 from unilab_metrics.publish.publisher import Publisher
 from unilab_metrics.publish.runless import LacksRun, has_run
-from unilab_metrics.publish.shipper import Shipper, StandIn, Supervise
+from unilab_metrics.publish.shipper import Shipper
 from unilab_metrics.publish.spool import Spool
 from unilab_metrics.publish.spool_files import limits
 from unilab_metrics.publish.wakeup import Wakeup

@@ -10,13 +10,13 @@ import threading
 from collections.abc import Callable
 from pathlib import Path
 from time import monotonic_ns, time_ns
-from typing import Protocol
 
 import zmq
 
 from unilab_metrics.helper_life import Heard
 from unilab_metrics.publish import unsent
 from unilab_metrics.publish.adopting import Adopter
+from unilab_metrics.publish.aggregator_care import StandIn, Supervise, no_run
 from unilab_metrics.publish.connection import SEARCH_INTERVAL_NS, Connection, FindBus
 from unilab_metrics.publish.delivery import Delivery
 from unilab_metrics.publish.drop_report import DropReport
@@ -45,28 +45,6 @@ _CLOSING_SECOND_NS = 200_000_000
 _PAUSE_S = (0.1, 1.0)
 
 
-class Supervise(Protocol):
-    """Keeps an aggregator alive."""
-
-    def __call__(self, *, hurry: bool, heard: Heard | None) -> str:
-        """Called about once a second, must not wait. ``hurry``: it is needed to end now.
-        ``heard``: its last answer, ``None`` while it is not asked. What is wrong with it,
-        empty if nothing is."""
-        ...
-
-
-class StandIn(Protocol):
-    """Starts the aggregator if the process that should has died."""
-
-    def __call__(self, *, hurry: bool) -> str:
-        """As :class:`Supervise`."""
-        ...
-
-
-def _unknown() -> None:
-    """The run of a shipper that nobody has told it."""
-
-
 class Shipper:
     """Owns the socket; everything but :meth:`start`, :meth:`finish` and the properties runs in
     its own daemon thread.
@@ -85,7 +63,7 @@ class Shipper:
         supervise: Supervise | None = None,
         stand_in: StandIn | None = None,
         wait_for_backends: bool = False,
-        find_run: Callable[[], Path | None] = _unknown,
+        find_run: Callable[[], Path | None] = no_run,
         figures: OwnFigures | None = None,
         wakeup: Wakeup | None = None,
     ) -> None:
@@ -197,7 +175,7 @@ class Shipper:
                 except Exception as error:  # noqa: BLE001 - a training must not lose its shipper
                     self._losses.note(error)
                     self._connection.disconnect()
-                    self._poll(pause_s)
+                    self._wakeup.wait(pause_s)
                     pause_s = min(2 * pause_s, _PAUSE_S[1])
         finally:
             self._adopter.close()
@@ -304,28 +282,19 @@ class Shipper:
     def _sleep(self) -> None:
         poller = self._connection.poller
         if self._connection.socket is None:
-            self._poll(SEARCH_INTERVAL_NS / 1e9)
+            self._wakeup.wait(SEARCH_INTERVAL_NS / 1e9)
             return
         if self._adopter.is_under_way:
-            self._poll(SHIP_INTERVAL_NS / 1e9)
+            self._wakeup.wait(SHIP_INTERVAL_NS / 1e9)
             return
         if self._closing or not self._delivery.greeted:
-            self._poll(CLOSING_PING_INTERVAL_NS / 1e9, poller)
+            self._wakeup.wait(CLOSING_PING_INTERVAL_NS / 1e9, poller)
             return
         pause_ns = self._last_records_ns + SHIP_INTERVAL_NS - monotonic_ns()
         if pause_ns > 0:
             # Frames are coming; answers to what was sent can wait until the next batch.
-            self._poll(pause_ns / 1e9)
+            self._wakeup.wait(pause_ns / 1e9)
             return
         self._wakeup.armed = True
         if self._delivery.sendable(self._spool.last) <= self._delivery.sent:
-            self._poll(PING_INTERVAL_NS / 1e9, poller)
-
-    def _poll(self, timeout_s: float, poller: zmq.Poller | None = None) -> None:
-        """Sleep, until woken or (with ``poller``) until the aggregator says something."""
-        timeout_ms = max(int(timeout_s * 1e3), 1)
-        if poller is None:
-            self._wakeup.sleep(timeout_ms)
-        else:
-            ready = dict(poller.poll(timeout_ms))
-            self._wakeup.awake(woken=self._wakeup.fileno() in ready)
+            self._wakeup.wait(PING_INTERVAL_NS / 1e9, poller)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import select
 
+import zmq
+
 
 class Wakeup:
     """A pipe that any thread or signal handler may write to; waking never waits."""
@@ -30,6 +32,15 @@ class Wakeup:
     def sleep(self, timeout_ms: int) -> None:
         """Called by the sleeper."""
         self.awake(woken=bool(self._poll.poll(timeout_ms)))
+
+    def wait(self, timeout_s: float, poller: zmq.Poller | None = None) -> None:
+        """Sleep, until woken or (with ``poller``, which polls us too) until a message comes."""
+        timeout_ms = max(int(timeout_s * 1e3), 1)
+        if poller is None:
+            self.sleep(timeout_ms)
+        else:
+            ready = dict(poller.poll(timeout_ms))
+            self.awake(woken=self.fileno() in ready)
 
     def awake(self, *, woken: bool) -> None:
         """Called by the sleeper after a sleep of its own."""

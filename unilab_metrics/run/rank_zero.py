@@ -19,7 +19,7 @@ from unilab_metrics.run.supervision import Supervisor
 
 class RankZeroRun:
     """Opened by the thread that calls ``init()``, then called by the shipper's thread, as its
-    :class:`~unilab_metrics.publish.shipper.Supervise`."""
+    :class:`~unilab_metrics.publish.aggregator_care.Supervise`."""
 
     def __init__(
         self,
