@@ -38,8 +38,8 @@ def play(plan: Plan, training: FaultTraining) -> Outcome:
 def finish(training: FaultTraining, *, with_attempt: bool = False) -> None:
     """Bring a run to its end in which anybody may be dead.
 
-    Whose rank 0 has closed is complete then; another one is completed as a user would do it,
-    by the next attempt or by the command for it.
+    Where every ``close()`` has said so, the run is complete then; another one is completed as a
+    user would do it, by the next attempt or by the command for it.
     """
     if with_attempt:
         training.go_on(_NEXT_ATTEMPT_S)
@@ -51,8 +51,12 @@ def finish(training: FaultTraining, *, with_attempt: bool = False) -> None:
 
 
 def is_complete(ledgers: Path) -> bool:
-    """Whether the last rank 0 was told that everything is in every backend."""
-    zeros = [ledger for ledger in read_ledgers(ledgers) if ledger.place == "learner-0"]
+    """Whether the last rank 0 was told that everything is in every backend, and nobody that
+    something of its own is left."""
+    found = read_ledgers(ledgers)
+    if any(ledger.delivered is False for ledger in found):
+        return False
+    zeros = [ledger for ledger in found if ledger.place == "learner-0"]
     newest = max(zeros, key=lambda ledger: int(ledger.name.rsplit("-", 1)[1]), default=None)
     return newest is not None and newest.delivered is True
 
