@@ -11,10 +11,7 @@ import os
 from collections import deque
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
-
-import numpy as np
-from numpy.typing import NDArray
+from typing import TYPE_CHECKING
 
 from unilab_metrics.errors import DamagedFileError
 from unilab_metrics.storage.records import (
@@ -33,9 +30,9 @@ from unilab_metrics.storage.segments import (
     parse_segment_name,
     read_at,
 )
+from unilab_metrics.subscribe.history_record import HistoryRecord, decode_entry
 from unilab_metrics.subscribe.segment_chain import Link, SegmentChain
-from unilab_schema.codec import FrameDecodeError, RecordKind, decode_payload
-from unilab_schema.updates import HistoryEntry, Supplement, Update, UpdateLayout
+from unilab_schema.codec import FrameDecodeError, RecordKind
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -44,43 +41,6 @@ HISTORY_PREFIX = "history"
 HISTORY_KINDS = frozenset([KIND_SEGMENT_HEADER, *range(32, 64)])
 CHUNK_BYTES = 1024 * 1024
 _MAX_CHUNK_BYTES = HEADER_BYTES + MAX_PAYLOAD_BYTES
-
-
-class HistoryRecord(NamedTuple):
-    """An entry of the run's history.
-
-    ``sequence``: its update sequence, rising by one. ``tags``: of an ``Update`` or
-    ``Supplement``, in the order of its values; empty for other entries.
-    """
-
-    sequence: int
-    entry: HistoryEntry
-    tags: tuple[str, ...]
-
-    def values(self) -> NDArray[np.float64]:
-        """The values in the order of ``tags``, read-only; empty for other entries."""
-        if isinstance(self.entry, Update | Supplement):
-            return np.frombuffer(self.entry.values, dtype="<f8")
-        return np.empty(0, dtype=np.float64)
-
-
-def decode_entry(record: Record, layouts: dict[int, tuple[str, ...]]) -> HistoryRecord | None:
-    """A record of the history; a layout is put into ``layouts`` and gives ``None``.
-
-    Raises ``FrameDecodeError``, also for an unknown layout or a wrong number of values.
-    """
-    entry = decode_payload(record.kind, record.payload)
-    if isinstance(entry, UpdateLayout):
-        layouts[entry.layout] = entry.tags
-        return None
-    if not isinstance(entry, Update | Supplement):
-        return HistoryRecord(record.sequence, entry, ())
-    tags = layouts.get(entry.layout)
-    if tags is None:
-        raise FrameDecodeError("update", f"unknown layout {entry.layout}")
-    if len(entry.values) != 8 * len(tags):
-        raise FrameDecodeError("update", f"{len(entry.values)} bytes for {len(tags)} tags")
-    return HistoryRecord(record.sequence, entry, tags)
 
 
 class HistoryReader:
@@ -99,11 +59,11 @@ class HistoryReader:
         self._chain = SegmentChain(bus_dir, HISTORY_PREFIX)
         self._segment: Path | None = None
         self._fd = -1
-        self._offset = 0
-        self._pending_base = 0
+        self._offset: int = 0
+        self._pending_base: int = 0
         self._damage_ahead: list[Damage] = []
         self._chunk_bytes = CHUNK_BYTES
-        self._passed_over_at = -1
+        self._passed_over_at: int = -1
         self._pending: deque[Record] = deque()
         self._layouts: dict[int, tuple[str, ...]] = {}
         self._seen_header_damage = 0
