@@ -36,7 +36,9 @@ def statuses(run_dir: Path, count: int) -> dict[int, SourceStatus]:
     return found
 
 
-@pytest.mark.parametrize("shifts_s", [(0.0, 90.0), (3600.0, -3600.0)])
+@pytest.mark.parametrize(
+    "shifts_s", [(0.0, 90.0), pytest.param((3600.0, -3600.0), marks=pytest.mark.slow)]
+)
 def test_a_skewed_clock_is_measured_and_changes_nothing_else(
     shifts_s: tuple[float, float], tmp_path: Path
 ) -> None:
@@ -108,6 +110,7 @@ def test_a_wall_clock_that_is_set_back_makes_nothing_negative(tmp_path: Path) ->
     assert 0.0 <= summary["training_wall_time_sec"] <= took_s + 0.5
 
 
+@pytest.mark.slow
 def test_equal_stamps_keep_the_order_of_the_calls(tmp_path: Path) -> None:
     run_dir = tmp_path / "run"
     with SteeredRank(run_dir, 0, 1) as zero:

@@ -106,6 +106,7 @@ def test_the_reason_why_no_aggregator_starts_is_in_the_warning_and_in_the_errors
     assert f"`unilab-metrics aggregate {only_run(tmp_path)}` delivers them" in errors
 
 
+@pytest.mark.slow
 def test_an_aggregator_that_never_comes_up_is_not_waited_for_to_the_end(tmp_path: Path) -> None:
     training = start(TRAINING, tmp_path, "60", UNILAB_METRICS_PYTHON="/no/python")
     close_begins(training)

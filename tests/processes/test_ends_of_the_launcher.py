@@ -9,6 +9,7 @@ import sys
 import time
 from pathlib import Path
 
+import pytest
 from case_runs import ended, processes, scalars
 from real_runs import until
 from steered_ranks import iterations
@@ -65,6 +66,7 @@ def test_ctrl_c_twice_kills_the_training_and_reports_the_whole_run(run_dir: Path
     ended(run_dir)
 
 
+@pytest.mark.slow
 def test_ctrl_c_three_times_says_that_the_aggregator_is_still_at_work(run_dir: Path) -> None:
     with launch(run_dir) as launcher:
         (aggregator,) = processes("aggregate")

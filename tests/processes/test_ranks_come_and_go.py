@@ -129,6 +129,7 @@ def test_a_restart_at_an_older_step_is_an_attempt_that_a_stale_rank_does_not_tou
     assert summary["bus"]["late_values"] == 4
 
 
+@pytest.mark.slow
 def test_a_restart_with_another_world_size_goes_on_in_the_same_run(tmp_path: Path) -> None:
     run_dir = tmp_path / "run"
     with steered(run_dir, 2) as ranks:
@@ -149,6 +150,7 @@ def test_a_restart_with_another_world_size_goes_on_in_the_same_run(tmp_path: Pat
     assert told(run_dir, "warning") == []
 
 
+@pytest.mark.slow
 def test_a_rank_of_another_world_is_named(tmp_path: Path) -> None:
     run_dir = tmp_path / "run"
     with SteeredRank(run_dir, 0, 2) as zero, SteeredRank(run_dir, 1, 4) as one:

@@ -91,6 +91,7 @@ def test_a_training_that_is_pid_1_ends_when_everything_is_written(
     until(lambda: processes() == [])
 
 
+@pytest.mark.slow
 def test_a_training_that_is_pid_1_leaves_no_zombie_of_its_helpers(tmp_path: Path) -> None:
     """Its aggregator's writer becomes its own child when the aggregator is killed."""
     code = """
@@ -114,6 +115,7 @@ assert publisher.close(), publisher.errors
     whole(only_run(tmp_path))
 
 
+@pytest.mark.slow
 def test_a_shell_that_is_pid_1_sees_every_process_end(tmp_path: Path) -> None:
     ending = "assert os.getpid() != 1; sys.exit(3)"
     with isolated("sh", "-c", SCRIPT, sys.executable, TRAINING, str(tmp_path), ending) as container:

@@ -109,7 +109,15 @@ def test_sigterm_to_every_process_of_a_learner_that_needs_three_seconds(run_dir:
 
 
 @pytest.mark.parametrize(
-    "number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGKILL, signal.SIGSEGV]
+    "number",
+    [
+        signal.SIGTERM,
+        signal.SIGKILL,
+        *(
+            pytest.param(number, marks=pytest.mark.slow)
+            for number in (signal.SIGINT, signal.SIGHUP, signal.SIGSEGV)
+        ),
+    ],
 )
 def test_a_signal_to_the_training_only(number: signal.Signals, run_dir: Path) -> None:
     with begin(run_dir) as training:
@@ -150,7 +158,7 @@ def test_sigterm_and_then_sigkill_a_second_later(run_dir: Path) -> None:
     points(run_dir, 10)
 
 
-@pytest.mark.parametrize("ranks", [1, 4])
+@pytest.mark.parametrize("ranks", [pytest.param(1, marks=pytest.mark.slow), 4])
 def test_kill_9_of_all_trainers_leaves_a_summary_within_ten_seconds(
     ranks: int, run_dir: Path
 ) -> None:
@@ -175,6 +183,7 @@ def test_kill_9_of_all_trainers_leaves_a_summary_within_ten_seconds(
     assert [value for _, value in scalars(run_dir)[TAG]] == [(ranks - 1) / 2] * 10
 
 
+@pytest.mark.slow
 def test_a_helper_that_is_told_to_end_while_training_goes_on_comes_back(run_dir: Path) -> None:
     with begin(run_dir, "slow") as training:
         writes(training, run_dir)
