@@ -31,7 +31,6 @@ if TYPE_CHECKING:
 
 _HERE = Path(__file__).parent
 _TURN_S = 0.01
-HELPERS = ("aggregator", "writer", "sidecar")
 
 
 class FaultTraining:
@@ -79,6 +78,7 @@ class FaultTraining:
         self.attempts = 0
         self.is_finishing = False
         self.processes: dict[str, subprocess.Popen[bytes]] = {}
+        self._ledger_of: dict[str, Path] = {}
         self._has_sidecar = sidecar
         self.kills: list[tuple[str, int]] = []
         """Who was killed, and when on the monotonic clock."""
@@ -110,6 +110,7 @@ class FaultTraining:
             segment_bytes=self._segment_bytes,
             close_timeout_s=self._close_timeout_s,
         )
+        self._ledger_of[place] = self.ledgers / f"{settings.name}.ledger"
         points = [self._points.get(place, "")]
         if place == "learner-0":
             points.append(self._points.get("helpers", ""))
@@ -251,6 +252,8 @@ class FaultTraining:
         """The collectors end, then the learners, then the helpers."""
         self.begin_end()
         self.until(lambda: not self._living("collector"), 60.0)
+        # A launcher does not end a training of which a rank is still starting.
+        self.until(lambda: all(map(self._has_published, self._living("learner"))), 60.0)
         (self.ledgers / STOP_LEARNERS).touch()
         self.until(lambda: not self._living("learner"), 60.0)
         self.end_sidecar()
@@ -262,6 +265,10 @@ class FaultTraining:
         if process is not None:
             process.terminate()
             process.wait(10)
+
+    def _has_published(self, place: str) -> bool:
+        ledger = self._ledger_of[place]
+        return ledger.exists() and ledger.stat().st_size > 0
 
     def _living(self, role: str) -> list[str]:
         return [place for place in self.processes if place.startswith(role)]

@@ -164,6 +164,9 @@ def _join(
     zero_is_gone = _is_gone(zero, is_dead)
     occupant = state.occupant(identity.key.rank, identity.key.role, identity.key.instance)
     had_its_turn = occupant is not None and occupant.attempt == attempt
+    if _began_before_the_end(zero, identity):
+        # It was started again while rank 0 was still at work, and only says so afterwards.
+        had_its_turn = False
     is_later = _is_of_the_next_attempt(zero, identity)
     # A dead process of the same time only comes late: its place was taken meanwhile.
     must_wait = is_later if is_orphan else had_its_turn or (zero.ended is None and is_later)
@@ -195,6 +198,12 @@ def _too_late(occupant: SourceState, joined: SourceJoined) -> SourceGone:
     )
     started = identity.started_unix_ns, identity.started_mono_ns
     return SourceGone(joined.source, "superseded", *started, text)
+
+
+def _began_before_the_end(zero: SourceState, identity: Identity) -> bool:
+    ended = zero.ended_mono_ns
+    same_clock = identity.boot_id == zero.identity.boot_id
+    return ended is not None and same_clock and identity.started_mono_ns < ended
 
 
 def _is_of_the_next_attempt(zero: SourceState, identity: Identity) -> bool:
