@@ -121,6 +121,30 @@ def test_a_process_that_looks_at_its_own_lease_and_spool_does_not_free_it(
     assert iterations(only_run(tmp_path)) == list(range(1, 41))
 
 
+FREEING = """
+import os, sys, time
+import unilab_metrics as um
+
+publisher = um.init(algorithm="sac", task="Toy", sim_backend="numpy", log_root=sys.argv[1])
+for k in range(1, 301):
+    publisher.log({"Loss/actor": float(k)}, iteration=k)
+    if k == 50:
+        # What a library does that looks at every file below a folder: it frees the lock.
+        os.close(os.open(publisher.identity.lease_path, os.O_RDONLY))
+    time.sleep(0.01)
+publisher.close()
+"""
+
+
+def test_a_lease_that_foreign_code_has_freed_makes_nobody_dead_who_lives(tmp_path: Path) -> None:
+    training = start(FREEING, tmp_path)
+    output, errors = training.communicate(timeout=60)
+    assert (training.returncode, output, errors) == (0, "", "")
+    run_dir = only_run(tmp_path)
+    ended(run_dir)
+    assert iterations(run_dir) == list(range(1, 301))
+
+
 KILLED = """
 import os, signal, sys, time
 import unilab_metrics as um

@@ -1,7 +1,8 @@
 """Which sources are gone, and taking in what they left on this node.
 
-The order is fixed: dead, leftovers adopted, lost. Dead means its lease is free (same node)
-or that nothing was heard for ``lost_after_s`` (another node); silence alone means nothing.
+The order is fixed: dead, leftovers adopted, lost. Dead means its lease is free and its process
+gone or silent for 5 s (same node), or that nothing was heard for ``lost_after_s`` (another
+node); silence alone means nothing.
 """
 
 from __future__ import annotations
@@ -20,12 +21,14 @@ from unilab_metrics.aggregate.receiver import accept, admit
 from unilab_metrics.aggregate.sources import SourceState
 from unilab_metrics.storage import lease
 from unilab_metrics.storage.orphans import remove_spool
+from unilab_metrics.storage.process_table import is_running
 from unilab_metrics.storage.spool_reader import LEASE_NAME, SpoolReader
 from unilab_schema.control import Hello
 from unilab_schema.identity import LEARNER
 
 _READ_BYTES = 512 * 1024
-_LEASE_MISSING_NS = 5_000_000_000
+_LEASE_DOUBTED_NS = 5_000_000_000
+"""A lease that is free although its holder seems to live counts after this silence."""
 
 
 class Liveness:
@@ -59,12 +62,18 @@ class Liveness:
         silent_ns = time.monotonic_ns() - peer.heard_mono_ns
         if peer.adopted_upto is not None and source.cursor >= peer.adopted_upto:
             return True
-        if source.identity.boot_id != self._boot_id:
+        identity = source.identity
+        if identity.boot_id != self._boot_id:
             return silent_ns > self._lost_after_ns
-        path = Path(source.identity.lease_path)
+        path = Path(identity.lease_path)
         try:
-            # A missing lease shows that somebody removed the file, not that its holder is gone.
-            return lease.is_free(path) and (path.exists() or silent_ns > _LEASE_MISSING_NS)
+            if not lease.is_free(path):
+                return False
+            if silent_ns > _LEASE_DOUBTED_NS:
+                return True
+            # Somebody may have removed the file, or closed a second descriptor of it in its
+            # holder's process, which frees it: neither shows that the holder is gone.
+            return path.exists() and not is_running(identity.pid, identity.started_mono_ns)
         except (OSError, ValueError):
             return silent_ns > self._lost_after_ns
 
@@ -89,8 +98,7 @@ class Liveness:
                 self.vacate(source)
             else:
                 self._deaths.watch(source)
-        if not self.is_closing:
-            self._adopt_orphans()
+        self.adopt_orphans()
         self._remove_adopted()
 
     def vacate(self, source: SourceState) -> None:
@@ -172,7 +180,10 @@ class Liveness:
         self._adopted[directory] = source
         return True
 
-    def _adopt_orphans(self) -> None:
+    def adopt_orphans(self) -> None:
+        """Take in the spools of processes that were killed before we ever heard of them."""
+        if self.is_closing:
+            return
         known = {Path(s.identity.spool_path) for s in self._core.state.data.sources}
         orphans = list(self._spools.orphans(known))
         # Learners first, by rank: rank 0 opens the attempt that the others belong to.

@@ -40,6 +40,12 @@ def was_running(pid: int, mono_ns: int) -> bool:
     return _was_running(stat_fields(pid), mono_ns)
 
 
+def is_running(pid: int, mono_ns: int) -> bool:
+    """Whether that very process has not ended; false where the system does not tell."""
+    fields = stat_fields(pid)
+    return _was_running(fields, mono_ns) and fields[_STATE] not in _ENDED
+
+
 class Watched:
     """A live process of this node whose end is to be learnt; owned by one thread."""
 
