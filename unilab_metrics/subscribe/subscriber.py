@@ -48,8 +48,7 @@ one never would."""
 
 
 class Subscriber:
-    """Owned by one thread, which calls everything here; close it, or use it as a context
-    manager."""
+    """Owned by one thread, which calls everything here; close it, or use it with ``with``."""
 
     def __init__(
         self, where: Whereabouts, *, after: int | None = None, recent: int = RECENT_ENTRIES
@@ -104,8 +103,8 @@ class Subscriber:
     ) -> Self:
         """Follow the live run that listens at ``tcp://HOST:PORT``, without its directory.
 
-        ``key_file``: a copy of the run's ``bus/keys/watch.key``, or a pair of one's own whose
-        public half is on the run's allow-list. Waits up to 3 s for the connection; then raises
+        ``key_file``: a copy of the run's ``bus/keys/watch.key``, or a pair whose public half is
+        on the run's allow-list. Waits up to 3 s for the connection; then raises
         ``KeyFileError`` or ``KeyRefusedError`` for a key that is not taken, ``NoLiveRunError``
         if no run answers, and :class:`EndpointError` for what is no such address.
         """
@@ -202,8 +201,6 @@ class Subscriber:
     def __exit__(self, *exception: object) -> None:
         self.close()
 
-    # --- whom to talk to -----------------------------------------------------------------
-
     def _silent_s(self) -> float:
         return time.monotonic() - max(self._head_at_s, self._connected_at_s)
 
@@ -253,8 +250,6 @@ class Subscriber:
             # A request that could not be sent yet is tried again soon.
             waiting = self._position.is_behind and self._fetching is None
             self._connection.wait(min(wait_ms, _RESEND_MS) if waiting else wait_ms)
-
-    # --- entries -------------------------------------------------------------------------
 
     def _receive(self, connection: BusConnection) -> list[HistoryRecord]:
         received = connection.receive()
