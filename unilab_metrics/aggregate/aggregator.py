@@ -147,6 +147,7 @@ class _Aggregator:
             # The two rooms need each other: looked up when called, not when built.
             is_dead=lambda source: self._liveness.is_dead(source),  # noqa: PLW0108
             vacate=lambda source: self._liveness.vacate(source),  # noqa: PLW0108
+            adopt_orphans=lambda: self._endurance.attempt("spools", self._liveness.adopt_orphans),
             may_publish=endpoints.may_publish,
         )
         self._liveness = Liveness(

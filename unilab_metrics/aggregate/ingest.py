@@ -51,14 +51,17 @@ class Ingest:
         is_dead: IsDead,
         vacate: Callable[[SourceState], None],
         may_publish: Callable[[str, int], bool] = _everybody,
+        adopt_orphans: Callable[[], object] = bool,
     ) -> None:
         """``is_dead``: whether a source's process is gone; ``vacate``: adopt what it left.
+        ``adopt_orphans``: take in the spools of dead processes that we do not know.
         ``may_publish``: whether a user of the socket may speak for a source of a rank."""
         self._core = core
         self._socket = socket
         self._is_dead = is_dead
         self._vacate = vacate
         self._may_publish = may_publish
+        self._adopt_orphans = adopt_orphans
         self._started_mono_ns = time.monotonic_ns()
         self.peers: dict[int, Peer] = {}
         self.bad_messages = 0
@@ -170,6 +173,9 @@ class Ingest:
             self._refuse(routing_id, _NOT_ALLOWED)
             return
         state = self._core.state
+        if state.source_of(hello.identity.incarnation) is None:
+            # Whoever died before it reached us comes first, or its place would be taken.
+            self._adopt_orphans()
         admission = self._admit(hello)
         if admission.vacate is not None:
             self._vacate(admission.vacate)
