@@ -171,7 +171,7 @@ def test_another_user_is_refused_on_ipc(
     wait_for(lambda: doors.refused)
     assert set(doors.refused) == {authentication.OTHER_USER}
     assert f"refused uid {ours}, pid {os.getpid()}" in doors.said[0]
-    assert not try_send(client, b"x", 0.3)
+    assert not try_send(client, b"x", 0.15)
     assert doors.came == []
 
 
@@ -207,8 +207,8 @@ def test_nobody_else_gets_or_gives_a_byte(open_doors: Open, door: str, kind: str
         client.connect(endpoint)
         wait_for(lambda: doors.endpoints.refused_total)
         if door != "announce":
-            assert not try_send(client, b"inject", 0.2)
-        assert answer(client, 0.2) is None
+            assert not try_send(client, b"inject", 0.1)
+        assert answer(client, 0.1) is None
     finally:
         sockets.terminate(context, [client])
     assert doors.came == []
@@ -234,7 +234,7 @@ def test_a_revoked_key_is_cut_off_and_a_restored_one_comes_back(open_doors: Open
     path.write_text(both.replace(f"publish {mine.public}", f"# publish {mine.public}"))
     wait_for(lambda: authentication.UNLISTED in doors.refused)
     assert not doors.endpoints.may_publish(mine.public, 0)
-    assert not try_send(goes, b"two", 0.3)
+    assert not try_send(goes, b"two", 0.2)
     # Who is still listed was cut off too, and has come back by itself.
     while listens.poll(0):
         listens.recv()
@@ -269,7 +269,7 @@ def test_without_a_list_nobody_comes_in_over_tcp(
         path.symlink_to(tmp_path / "moved")
     wait_for(lambda: not doors.endpoints.may_publish(mine.public, 0))
     client = connect(sockets.dealer, doors.endpoints.tcp.ingest, mine)
-    assert not try_send(client, b"x", 0.3)
+    assert not try_send(client, b"x", 0.15)
     assert any("nobody is let in over TCP" in line and str(path) in line for line in doors.said)
     path.unlink(missing_ok=True)
     path.write_bytes(text)
