@@ -24,7 +24,8 @@ if TYPE_CHECKING:
 
 POLL_MS = 100
 SIGN_OF_LIFE_S = 0.25
-BOX_BATCHES = 16
+BOX_BATCHES = 8
+"""Of up to half a megabyte each, while a viewer catches up."""
 WAIT_FOR_BUS_S = 0.5
 
 
