@@ -105,6 +105,11 @@ class Connection:
         if self._context is not None:
             sockets.terminate(self._context)
 
+    def _watch(self, made: zmq.Socket[bytes]) -> None:
+        if self._context is not None and made.get(zmq.MECHANISM) == zmq.CURVE:
+            kinds = monitoring.FAILURES | monitoring.WELCOMED
+            self._monitor = Monitor(self._context, made, kinds)
+
     def _find_route(self) -> Route | None:
         bus = self._find_bus()
         if bus is None:
@@ -147,11 +152,8 @@ class Connection:
         if self._context is None:
             _check_descriptors(self._wakeup.fileno())
             self._context = sockets.context()
-        self.socket = sockets.dealer(self._context, route.ingest, route.curve)
-        if route.curve is not None:
-            kinds = monitoring.FAILURES | monitoring.WELCOMED
-            self._monitor = Monitor(self._context, self.socket, kinds)
-            self._was_welcomed = self._is_refused = False
+        self.socket = sockets.dealer(self._context, route.ingest, route.curve, self._watch)
+        self._was_welcomed = self._is_refused = False
         self.poller = zmq.Poller()
         self.poller.register(self._wakeup.fileno(), zmq.POLLIN)
         self.poller.register(self.socket, zmq.POLLIN)

@@ -39,13 +39,11 @@ class BusConnection:
         self._diagnosis = Diagnosis()
         self._poller = zmq.Poller()
         try:
-            self._heads = sockets.listen(self._context, route.announce, route.curve)
+            self._heads = sockets.listen(self._context, route.announce, route.curve, self._watch)
         except BaseException:
             sockets.terminate(self._context)
             raise
         self._poller.register(self._heads, zmq.POLLIN)
-        if route.curve is not None:
-            self._monitor = Monitor(self._context, self._heads, diagnosis.WATCHED)
         try:
             self._connect_requests(route.fetch)
         except BaseException:
@@ -101,6 +99,10 @@ class BusConnection:
             self._monitor.close()
         requests = [] if self._requests is None else [self._requests]
         sockets.terminate(self._context, [self._heads, *requests])
+
+    def _watch(self, made: zmq.Socket[bytes]) -> None:
+        if self.route.curve is not None:
+            self._monitor = Monitor(self._context, made, diagnosis.WATCHED)
 
     def _connect_requests(self, endpoint: str) -> None:
         if endpoint:

@@ -10,7 +10,7 @@ libzmq leaves the file of an ipc endpoint behind, so bound sockets are closed wi
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from weakref import WeakKeyDictionary
 
@@ -51,6 +51,12 @@ CONNECT_TIMEOUT_MS = 2000
 
 _bound: WeakKeyDictionary[zmq.Socket[bytes], BoundFile] = WeakKeyDictionary()
 
+BeforeConnecting = Callable[["zmq.Socket[bytes]"], object]
+
+
+def _nothing(made: zmq.Socket[bytes]) -> None:
+    del made
+
 
 def context() -> zmq.Context[zmq.Socket[bytes]]:
     """A context of one's own: one I/O thread, nothing lingers. Never shared over a fork.
@@ -63,13 +69,18 @@ def context() -> zmq.Context[zmq.Socket[bytes]]:
 
 
 def dealer(
-    ctx: zmq.Context[zmq.Socket[bytes]], endpoint: str, curve: CurveClient | None = None
+    ctx: zmq.Context[zmq.Socket[bytes]],
+    endpoint: str,
+    curve: CurveClient | None = None,
+    before: BeforeConnecting = _nothing,
 ) -> zmq.Socket[bytes]:
     """The shipper's side of ``ingest``. A send without a live peer raises ``zmq.Again``.
-    ``curve``: the keys, for TCP; :class:`EndpointError` without."""
+    ``curve``: the keys, for TCP; :class:`EndpointError` without. ``before``: called with the
+    socket before it connects, for a monitor that is to see everything."""
     return _connect(
-        ctx, zmq.DEALER, endpoint, curve, send_queue=BATCH_QUEUE, receive_queue=CONTROL_QUEUE
-    )
+        ctx, zmq.DEALER, endpoint, curve, before,
+        send_queue=BATCH_QUEUE, receive_queue=CONTROL_QUEUE,
+    )  # fmt: skip
 
 
 def request(
@@ -78,18 +89,23 @@ def request(
     """A subscriber's side of ``serve``. A send without a live peer raises ``zmq.Again``.
     ``curve``: as in :func:`dealer`."""
     return _connect(
-        ctx, zmq.DEALER, endpoint, curve, send_queue=CONTROL_QUEUE, receive_queue=REPLY_QUEUE
-    )
+        ctx, zmq.DEALER, endpoint, curve, _nothing,
+        send_queue=CONTROL_QUEUE, receive_queue=REPLY_QUEUE,
+    )  # fmt: skip
 
 
 def listen(
-    ctx: zmq.Context[zmq.Socket[bytes]], endpoint: str, curve: CurveClient | None = None
+    ctx: zmq.Context[zmq.Socket[bytes]],
+    endpoint: str,
+    curve: CurveClient | None = None,
+    before: BeforeConnecting = _nothing,
 ) -> zmq.Socket[bytes]:
     """A subscriber's side of ``announce``: every Head; a slow reader misses some.
-    ``curve``: as in :func:`dealer`."""
+    ``curve``, ``before``: as in :func:`dealer`."""
     made = _connect(
-        ctx, zmq.SUB, endpoint, curve, send_queue=CONTROL_QUEUE, receive_queue=CONTROL_QUEUE
-    )
+        ctx, zmq.SUB, endpoint, curve, before,
+        send_queue=CONTROL_QUEUE, receive_queue=CONTROL_QUEUE,
+    )  # fmt: skip
     made.set(zmq.SUBSCRIBE, b"")
     return made
 
@@ -192,6 +208,7 @@ def _connect(
     kind: int,
     endpoint: str,
     curve: CurveClient | None,
+    before: BeforeConnecting,
     *,
     send_queue: int,
     receive_queue: int,
@@ -218,6 +235,7 @@ def _connect(
             made.set(zmq.IMMEDIATE, 1)
         made.set(zmq.RECONNECT_IVL, RECONNECT_MS)
         made.set(zmq.RECONNECT_IVL_MAX, RECONNECT_MAX_MS)
+        before(made)
         made.connect(endpoint)
     except zmq.ZMQError as error:
         made.close(linger=0)
