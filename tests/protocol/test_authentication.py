@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ from doors import Doors, answer, try_send, wait_for
 from zmq.utils import z85
 
 from unilab_metrics.storage.filesystem import private_directory
-from unilab_metrics.transport import allow_list, authentication, keys, sockets
+from unilab_metrics.transport import allow_list, authentication, endpoints, keys, sockets
 from unilab_metrics.transport.allow_list import PUBLISH, WATCH, AllowList, Grant, Use
 from unilab_metrics.transport.authentication import Question, judge
 from unilab_metrics.transport.keys import CurveClient
@@ -249,6 +250,32 @@ def test_a_revoked_key_is_cut_off_and_a_restored_one_comes_back(open_doors: Open
     assert try_send(again, b"four")
     assert answer(again) == b"echo four"
     assert before in both
+
+
+def test_watchers_that_are_cut_off_for_topics_come_back_and_nobody_else_is(
+    open_doors: Open, connect: Connect
+):
+    doors = open_doors()
+    publisher = connect(sockets.dealer, doors.endpoints.tcp.ingest, doors.client(PUBLISH))
+    assert try_send(publisher, b"one")
+    assert answer(publisher) == b"echo one"
+    listener = connect(sockets.listen, doors.endpoints.tcp.announce, doors.client(WATCH))
+
+    def has_come_back(joined: int) -> bool:
+        listener.poll(0)  # a SUB subscribes anew only when its thread looks at it
+        return doors.joined > joined
+
+    for _ in range(2):
+        assert answer(listener) == b"head"
+        joined = doors.joined
+        doors.forgets.set()
+        wait_for(partial(has_come_back, joined))
+        while listener.poll(0):
+            listener.recv()
+        assert answer(listener) == b"head"
+        publisher.send(b"two", zmq.NOBLOCK)
+        assert answer(publisher) == b"echo two"
+    assert doors.refused == {endpoints.NO_TOPICS: 2}
 
 
 @pytest.mark.parametrize("damage", ["missing", "wide", "symlink", "binary"])

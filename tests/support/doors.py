@@ -30,6 +30,8 @@ class Doors:
             self._context, f"ipc://{short_path}/{id(self)}", bus_dir, bind=bind,
             say=self.said.append,
         )  # fmt: skip
+        self.joined = 0
+        self.forgets = threading.Event()
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run)
         self._thread.start()
@@ -61,8 +63,11 @@ class Doors:
                     parts, user = sockets.receive(one)
                     self.came.append((name, user, parts[-1]))
                     one.send_multipart([parts[0], b"echo " + parts[-1]], zmq.NOBLOCK)
+            if self.forgets.is_set():
+                self.endpoints.forget_topics()
+                self.forgets.clear()
             while bound.announce.poll(0):
-                bound.announce.recv(zmq.NOBLOCK)
+                self.joined += bound.announce.recv(zmq.NOBLOCK) == b"\x01"
             if time.monotonic() - announced_s > 0.05:
                 announced_s = time.monotonic()
                 bound.announce.send(b"head", zmq.NOBLOCK)

@@ -40,6 +40,8 @@ _MAX_REQUESTS = 64
 _SERVE_NS = 10_000_000
 """What one turn does for subscribers, so that a flood of them cannot keep the input waiting."""
 _MAX_SUBSCRIPTIONS = 2048
+_MAX_TOPIC_BYTES = 256 * 1024
+"""Of topics that nobody announces; libzmq keeps up to a hundred bytes for each."""
 _MAX_SHOWN_SOURCES = 1024
 _MAX_HEAD_BYTES = MAX_MESSAGE_BYTES // 2
 _SUBSCRIPTIONS = frozenset([b"\x00", b"\x01"])
@@ -72,6 +74,7 @@ class Announcer:
         self._told: tuple[int, int] = (-1, -1)
         self._told_mono_ns = 0
         self._joined = False
+        self._topic_bytes = 0
         self.bad_messages = 0
         """What came to either socket and was nothing that a subscriber says."""
 
@@ -96,11 +99,15 @@ class Announcer:
             try:
                 said = self._announce.recv(zmq.NOBLOCK)
             except zmq.Again:
-                return
+                break
             if said in _SUBSCRIPTIONS:
                 self._joined = True
             else:
                 self.bad_messages += 1
+                self._topic_bytes += len(said)
+        if self._topic_bytes > _MAX_TOPIC_BYTES:
+            self._topic_bytes = 0
+            self._endpoints.forget_topics()
 
     def announce(self, *, force: bool = False) -> None:
         """Send a head if there is news, if somebody joined, or if a second has passed."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import resource
 import socket
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 
 from unilab_metrics.transport import monitoring
 from unilab_metrics.transport.monitoring import Happening
@@ -38,24 +38,26 @@ class Crowd:
         """``ports``: those that are ours; ``most``: see :func:`capacity`."""
         self._ports = frozenset(ports)
         self._most = most
-        self._open: set[int] = set()
+        self._open: dict[int, str] = {}
 
     def __len__(self) -> int:
         return len(self._open)
 
-    def cut_off(self) -> None:
-        """All connections were closed together, which no monitor tells."""
-        self._open.clear()
+    def cut_off(self, ports: Container[int]) -> None:
+        """All connections to these ports were closed together, which no monitor tells."""
+        for descriptor, endpoint in list(self._open.items()):
+            if int(endpoint.rpartition(":")[2]) in ports:
+                del self._open[descriptor]
 
     def heed(self, happening: Happening) -> bool:
         """False if this was one connection too many, which has been turned away."""
         descriptor = happening.value
         if happening.kind == monitoring.DISCONNECTED:
-            self._open.discard(descriptor)
+            self._open.pop(descriptor, None)
             return True
         if happening.kind != monitoring.ACCEPTED:
             return True
-        self._open.add(descriptor)
+        self._open[descriptor] = happening.endpoint
         if len(self._open) <= self._most:
             return True
         self._turn_away(descriptor)

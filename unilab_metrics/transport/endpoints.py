@@ -20,6 +20,7 @@ NOT_A_WRITER = "it tells what a backend holds, which only a writer may"
 _WRONG_KEY = "its handshake is for another run's key, or no handshake at all"
 _NO_CURVE = "it does not speak CURVE"
 _NO_ZMTP = "it does not speak the protocol"
+NO_TOPICS = "it subscribes to topics, of which there are none; watchers over TCP connect anew"
 TOO_MANY = "there are too many connections"
 _BROKEN_OFF = "it broke off the handshake, or was too slow"
 _NO_TCP = TcpEndpoints("", "", "", "")
@@ -123,6 +124,14 @@ class Endpoints:
             return True
         self._refusals.note(f"key {user}", NOT_A_WRITER, time.monotonic())
         return False
+
+    def forget_topics(self) -> None:
+        """Somebody has subscribed to topics that do not exist, which libzmq remembers as long as
+        the connection lasts: so all of ``announce`` over TCP are closed. On this node it can only
+        be ourselves."""
+        self._refusals.note("a watcher", NO_TOPICS, time.monotonic())
+        if self._door is not None:
+            self._door.cut_off(self.sockets.announce)
 
     def close(self) -> None:
         """Close everything; idempotent."""

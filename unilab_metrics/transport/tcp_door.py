@@ -128,8 +128,13 @@ class TcpDoor:
         self._seen = seen
         kept = self.allowed.grants
         if any(kept.get(key) != grant for key, grant in before.grants.items()):
-            self._cut_off()
+            self._say("the allow-list has changed; connections over TCP are made anew")
+            self._cut_off(self._places)
         return self.allowed
+
+    def cut_off(self, made: zmq.Socket[bytes]) -> None:
+        """Close every connection over TCP of one socket; who means well comes back by itself."""
+        self._cut_off([place for place in self._places if place[0] is made])
 
     def close(self) -> None:
         """Listen on TCP no more."""
@@ -157,14 +162,13 @@ class TcpDoor:
         self._file_problems = found.problems
         return found
 
-    def _cut_off(self) -> None:
+    def _cut_off(self, places: list[tuple[zmq.Socket[bytes], TcpAddress]]) -> None:
         # libzmq cannot close one connection, but closes all of a listener with it.
-        self._say("the allow-list has changed; connections over TCP are made anew")
-        for made, address in self._places:
+        for made, address in places:
             if (made, address) not in self._waiting:
                 sockets.unbind_tcp(made, address)
-        self.crowd.cut_off()
-        self._waiting = list(self._places)
+                self._waiting.append((made, address))
+        self.crowd.cut_off({address.port for _, address in places})
         deadline_s = time.monotonic() + _REBIND_S
         while self._waiting and time.monotonic() < deadline_s:
             self._bind_again()
