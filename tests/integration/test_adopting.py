@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -111,6 +114,38 @@ def test_spool_of_a_living_process_is_left_alone(
     living.close(0)
     turns(made, end, lambda: not Path(living.identity.spool_path).exists(), after_ns=AGAIN_NS)
     assert len(end.frames()) == 2
+
+
+FREED = """
+import sys
+from pathlib import Path
+from spooled import spooled_publisher
+publisher = spooled_publisher(Path(sys.argv[1]), rank=1)
+publisher.log({"a": 1.0}, iteration=1)
+open(publisher.identity.lease_path).close()
+print(publisher.identity.spool_path, flush=True)
+sys.stdin.read()
+"""
+
+
+def test_lease_that_its_living_holder_has_freed_by_accident_is_not_taken(
+    tmp_path: Path, end: ReceivingEnd, adopter: Callable[[], Adopter]
+) -> None:
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
+    pipe = subprocess.PIPE
+    with subprocess.Popen(
+        [sys.executable, "-c", FREED, str(tmp_path)],
+        stdin=pipe, stdout=pipe, text=True, env=environment,
+    ) as holder:  # fmt: skip
+        assert holder.stdout is not None
+        spool = Path(holder.stdout.readline().strip())
+        assert is_free(spool / "lease")
+        made = adopter()
+        made.turn(time.monotonic_ns())
+        assert not made.is_under_way
+        holder.kill()
+    turns(made, end, lambda: not spool.exists(), after_ns=AGAIN_NS)
+    assert len(end.frames()) == 1
 
 
 def test_batches_that_get_lost_are_sent_again(
