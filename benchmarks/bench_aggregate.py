@@ -20,9 +20,9 @@ from pathlib import Path
 import numpy as np
 import zmq
 
-from unilab_metrics.aggregate.deciding import Decider
-from unilab_metrics.aggregate.entries import AcceptedBatch, SourceJoined
-from unilab_metrics.aggregate.state import AggregatorState
+from unilab_metrics.aggregate.folding.deciding import Decider
+from unilab_metrics.aggregate.folding.entries import AcceptedBatch, SourceJoined
+from unilab_metrics.aggregate.folding.state import AggregatorState
 from unilab_metrics.errors import ConnectionFileError
 from unilab_metrics.storage.filesystem import boot_id
 from unilab_metrics.storage.lease import Lease

@@ -66,7 +66,7 @@ class RecordKind(IntEnum):
     RUN_ENDED = 39
     BIN_BLOCK = 40
 
-    # 64 to 95: the aggregator's wal, defined by unilab_metrics.aggregate.entries
+    # 64 to 95: the aggregator's wal, defined by unilab_metrics.aggregate.folding.entries
     # 96 to 127: segment headers, defined by unilab_metrics.storage
 
 

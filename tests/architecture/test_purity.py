@@ -19,10 +19,15 @@ PURE = [
     ROOT / "unilab_metrics" / "helper_life.py",
     ROOT / "unilab_metrics" / "run" / "doctor" / "finding.py",
     ROOT / "unilab_metrics" / "storage" / "records.py",
+    *sorted((ROOT / "unilab_metrics" / "aggregate" / "folding").rglob("*.py")),
     *(
-        ROOT / "unilab_metrics" / "aggregate" / f"{name}.py"
-        for name in ("attendance", "entries", "frame_intake", "packed", "receiver", "reduction", "reports",
-                     "run_data", "sealing", "sources", "state", "window")
+        ROOT / "unilab_metrics" / "aggregate" / "receiving" / f"{name}.py"
+        for name in ("receiver", "refusals")
+    ),
+    ROOT / "unilab_metrics" / "aggregate" / "journaling" / "binning.py",
+    *(
+        ROOT / "unilab_metrics" / "publish" / f"{name}.py"
+        for name in ("delivery", "packing", "tags")
     ),
     *(
         ROOT / "unilab_metrics" / "transport" / f"{name}.py"

@@ -12,7 +12,7 @@ import pytest
 from click.testing import CliRunner
 from cut_off_run import end, log, newest, open_run_directory, rewrite, source, spools, whole_run
 
-from unilab_metrics.aggregate.entries import (
+from unilab_metrics.aggregate.folding.entries import (
     AcceptedBatch,
     Entry,
     EntryKind,

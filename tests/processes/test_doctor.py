@@ -19,7 +19,7 @@ from click.testing import CliRunner
 from cut_off_run import end, log, newest, open_run_directory, rewrite, source, whole_run
 from real_runs import only_run, until
 
-from unilab_metrics.aggregate.entries import EntryKind
+from unilab_metrics.aggregate.folding.entries import EntryKind
 from unilab_metrics.cli.root import commands
 from unilab_metrics.errors import ExitCode
 from unilab_metrics.run.recovering import recover_run

@@ -9,7 +9,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from unilab_metrics.aggregate.reduction import Supplier, TagColumns, reduce_over_ranks
+from unilab_metrics.aggregate.folding.reduction import Supplier, TagColumns, reduce_over_ranks
 from unilab_schema.metrics import MetricSpec, MetricTable, OverRanks
 
 TAGS: dict[str, OverRanks] = {

@@ -16,11 +16,11 @@ from protocol_model_aggregator import ModelAggregator
 from protocol_model_source import ModelSource
 from protocol_model_writer import ModelWriter
 
-from unilab_metrics.aggregate import journal as journal_module
-from unilab_metrics.aggregate import receiver
-from unilab_metrics.aggregate.entries import AcceptedBatch
-from unilab_metrics.aggregate.receiver import Acceptance
-from unilab_metrics.aggregate.sources import SourceState
+from unilab_metrics.aggregate.folding.entries import AcceptedBatch
+from unilab_metrics.aggregate.folding.sources import SourceState
+from unilab_metrics.aggregate.journaling import journal as journal_module
+from unilab_metrics.aggregate.receiving import receiver
+from unilab_metrics.aggregate.receiving.receiver import Acceptance
 from unilab_metrics.publish.delivery import Delivery
 from unilab_metrics.storage.records import scan
 from unilab_schema.control import Cursor

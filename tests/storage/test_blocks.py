@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 from sources_on_paper import MS, PaperSource
 
-from unilab_metrics.aggregate import blocks as blocks_module
-from unilab_metrics.aggregate.binning import BLOCK_ENTRIES
-from unilab_metrics.aggregate.blocks import BlockStore
-from unilab_metrics.aggregate.entries import Seal, SourceJoined
-from unilab_metrics.aggregate.journal import Journal
-from unilab_metrics.aggregate.packed import unpack_values
+from unilab_metrics.aggregate.folding.entries import Seal, SourceJoined
+from unilab_metrics.aggregate.folding.packed import unpack_values
+from unilab_metrics.aggregate.journaling import blocks as blocks_module
+from unilab_metrics.aggregate.journaling.binning import BLOCK_ENTRIES
+from unilab_metrics.aggregate.journaling.blocks import BlockStore
+from unilab_metrics.aggregate.journaling.journal import Journal
 from unilab_metrics.storage.segments import list_segments
 from unilab_schema.control import History
 from unilab_schema.identity import Identity, RunInfo, SourceKey

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 from sources_on_paper import MS, PaperSource
 
-from unilab_metrics.aggregate import journal as journal_module
-from unilab_metrics.aggregate.entries import Entry, EntryKind, Seal, SourceJoined
-from unilab_metrics.aggregate.journal import Journal
+from unilab_metrics.aggregate.folding.entries import Entry, EntryKind, Seal, SourceJoined
+from unilab_metrics.aggregate.journaling import journal as journal_module
+from unilab_metrics.aggregate.journaling.journal import Journal
 from unilab_metrics.errors import ExitCode, UnknownVersionError
 from unilab_metrics.storage.records import HEADER_BYTES, Record, encode_record, scan
 from unilab_metrics.storage.segments import KIND_SEGMENT_HEADER, list_segments

@@ -66,7 +66,7 @@ def test_a_symlink_or_a_file_is_no_private_directory(tmp_path: Path):
     (tmp_path / "dangling").symlink_to(tmp_path / "nothing")
     (tmp_path / "file").touch(mode=0o600)
     for name in ("link", "dangling", "file"):
-        with pytest.raises(UnsafePathError, match="a symlink|no directory"):
+        with pytest.raises(UnsafePathError, match=r"a symlink|no directory"):
             private_directory(tmp_path / name)
     assert not (tmp_path / "nothing").exists()
 

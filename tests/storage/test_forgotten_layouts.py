@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 from sources_on_paper import PaperSource
 
-from unilab_metrics.aggregate import journal as journals
-from unilab_metrics.aggregate import update_layouts
-from unilab_metrics.aggregate.entries import Seal, SourceJoined
-from unilab_metrics.aggregate.journal import Journal
-from unilab_metrics.aggregate.serving import MAX_REPLY_BYTES, Server
+from unilab_metrics.aggregate.announcing.serving import MAX_REPLY_BYTES, Server
+from unilab_metrics.aggregate.folding import update_layouts
+from unilab_metrics.aggregate.folding.entries import Seal, SourceJoined
+from unilab_metrics.aggregate.journaling import journal as journals
+from unilab_metrics.aggregate.journaling.journal import Journal
 from unilab_metrics.storage.records import scan
 from unilab_schema.codec import RecordKind, decode_payload, encode_message
 from unilab_schema.control import Fetch

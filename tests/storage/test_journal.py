@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from journal_feeder import Feeder, expected, fold, history, opened
 
-from unilab_metrics.aggregate import journal as journal_module
-from unilab_metrics.aggregate.serving import Server
+from unilab_metrics.aggregate.announcing.serving import Server
+from unilab_metrics.aggregate.journaling import journal as journal_module
 from unilab_metrics.storage.records import scan
 from unilab_metrics.storage.segments import list_segments
 from unilab_metrics.subscribe.history import HistoryReader

@@ -11,12 +11,12 @@ from pathlib import Path
 import pytest
 from journal_feeder import Feeder, expected, fold, history, opened
 
-from unilab_metrics.aggregate import journal as journal_module
-from unilab_metrics.aggregate.blocks import BlockStore
+from unilab_metrics.aggregate.announcing.serving import Server
 from unilab_metrics.aggregate.core import MAX_WAITING_BYTES, Core
-from unilab_metrics.aggregate.journal import Journal
-from unilab_metrics.aggregate.journal_file import JournalFile
-from unilab_metrics.aggregate.serving import Server
+from unilab_metrics.aggregate.journaling import journal as journal_module
+from unilab_metrics.aggregate.journaling.blocks import BlockStore
+from unilab_metrics.aggregate.journaling.journal import Journal
+from unilab_metrics.aggregate.journaling.journal_file import JournalFile
 from unilab_metrics.errors import StorageFullError
 from unilab_metrics.storage.records import scan
 from unilab_metrics.storage.segments import SegmentWriter, list_segments

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from unilab_metrics.aggregate.leftovers import SpoolDirectories
+from unilab_metrics.aggregate.leaving.leftovers import SpoolDirectories
 from unilab_metrics.storage.orphans import remove_spool
 from unilab_schema.identity import Identity, SourceKey
 

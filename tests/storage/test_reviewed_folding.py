@@ -10,9 +10,9 @@ import pytest
 from journal_feeder import opened
 from sources_on_paper import PaperRun, PaperSource, two_learners
 
-from unilab_metrics.aggregate.entries import Entry, Seal
-from unilab_metrics.aggregate.journal import Journal
-from unilab_metrics.aggregate.serving import Server
+from unilab_metrics.aggregate.announcing.serving import Server
+from unilab_metrics.aggregate.folding.entries import Entry, Seal
+from unilab_metrics.aggregate.journaling.journal import Journal
 from unilab_metrics.subscribe.history import HistoryReader, HistoryRecord
 from unilab_schema.codec import MAX_MESSAGE_BYTES, decode_head, decode_reply, encode_message
 from unilab_schema.control import Epoch, Head, Snapshot, SourceStatus

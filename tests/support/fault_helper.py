@@ -35,7 +35,7 @@ def main() -> None:
     arguments = sys.argv[3:]
     segment_bytes = int(os.environ.get(SEGMENT_BYTES_VARIABLE, "0"))
     if arguments[0] == "aggregate":
-        from unilab_metrics.aggregate import journal
+        from unilab_metrics.aggregate.journaling import journal
 
         hurry_restarts()
         if segment_bytes:

@@ -8,8 +8,8 @@ from pathlib import Path
 
 from sources_on_paper import MS, PaperSource
 
-from unilab_metrics.aggregate.entries import Entry, Seal, SourceJoined
-from unilab_metrics.aggregate.journal import Journal
+from unilab_metrics.aggregate.folding.entries import Entry, Seal, SourceJoined
+from unilab_metrics.aggregate.journaling.journal import Journal
 from unilab_metrics.subscribe.history import HistoryReader
 from unilab_schema.identity import Identity, RunInfo, SourceKey
 from unilab_schema.updates import Update

@@ -17,7 +17,7 @@ from protocol_model_promises import check_promises, check_told
 from protocol_model_source import Link, ModelSource
 from protocol_model_writer import ModelWriter
 
-from unilab_metrics.aggregate.state import AggregatorState
+from unilab_metrics.aggregate.folding.state import AggregatorState
 from unilab_metrics.errors import StorageFullError
 
 MS = 1_000_000

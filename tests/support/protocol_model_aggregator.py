@@ -1,6 +1,6 @@
 """The protocol model's aggregator: the real rules and the real journal, wired as in the process.
 
-A small copy of ``aggregate.ingest``, ``aggregate.core`` and ``aggregate.liveness`` without
+A small copy of ``aggregate.receiving.ingest``, ``aggregate.core`` and ``aggregate.leaving.liveness`` without
 their sockets, clocks and leases; everything that decides is the real thing.
 """
 
@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING
 from protocol_model_disk import Disk, run_syncs
 from protocol_model_source import Link, ModelSource
 
-from unilab_metrics.aggregate import receiver
 from unilab_metrics.aggregate.core import Mark
-from unilab_metrics.aggregate.deciding import Decider
-from unilab_metrics.aggregate.entries import Entry, OpenAttempt, SourceGone
-from unilab_metrics.aggregate.journal import Journal
-from unilab_metrics.aggregate.sources import SourceState
+from unilab_metrics.aggregate.folding.deciding import Decider
+from unilab_metrics.aggregate.folding.entries import Entry, OpenAttempt, SourceGone
+from unilab_metrics.aggregate.folding.sources import SourceState
+from unilab_metrics.aggregate.journaling.journal import Journal
+from unilab_metrics.aggregate.receiving import receiver
 from unilab_metrics.errors import StorageFullError
 from unilab_metrics.storage.records import Record
 from unilab_schema.codec import decode_upward, encode_message

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from unilab_metrics.aggregate import syncing
+from unilab_metrics.aggregate.journaling import syncing
 from unilab_metrics.errors import StorageFullError
 from unilab_metrics.storage.segments import SegmentWriter, list_segments
 

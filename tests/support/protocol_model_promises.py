@@ -10,8 +10,8 @@ import msgspec
 from protocol_model_source import ModelSource
 from protocol_model_writer import ModelWriter
 
-from unilab_metrics.aggregate.sources import SourceState
-from unilab_metrics.aggregate.state import AggregatorState
+from unilab_metrics.aggregate.folding.sources import SourceState
+from unilab_metrics.aggregate.folding.state import AggregatorState
 from unilab_metrics.subscribe.history import HistoryReader, HistoryRecord
 from unilab_schema.updates import EventUpdate, Supplement, Update
 

@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from unilab_metrics.aggregate.deciding import Decider
-from unilab_metrics.aggregate.entries import AcceptedBatch, Entry, SourceGone, SourceJoined
-from unilab_metrics.aggregate.state import AggregatorState, Publication
+from unilab_metrics.aggregate.folding.deciding import Decider
+from unilab_metrics.aggregate.folding.entries import AcceptedBatch, Entry, SourceGone, SourceJoined
+from unilab_metrics.aggregate.folding.state import AggregatorState, Publication
 from unilab_metrics.storage.records import encode_record
 from unilab_schema.codec import KIND_OF, encode_payload
 from unilab_schema.frames import End, EventFrame, IterationFrame, Layout, ReportFrame

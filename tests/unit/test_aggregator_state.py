@@ -7,10 +7,10 @@ from pathlib import Path
 
 from sources_on_paper import PaperRun, two_learners
 
-from unilab_metrics.aggregate.deciding import Decider
-from unilab_metrics.aggregate.entries import OpenAttempt, RunEnd, decode_entry, encode_entry
+from unilab_metrics.aggregate.folding.deciding import Decider
+from unilab_metrics.aggregate.folding.entries import OpenAttempt, RunEnd, decode_entry, encode_entry
+from unilab_metrics.aggregate.folding.state import AggregatorState, Publication
 from unilab_metrics.aggregate.outcome import outcome_of
-from unilab_metrics.aggregate.state import AggregatorState, Publication
 from unilab_schema.frames import EventFrame
 from unilab_schema.updates import EventUpdate, RunEnded, Update
 

@@ -7,9 +7,9 @@ from typing import Any
 import msgspec
 from sources_on_paper import MS, PaperRun, PaperSource, two_learners
 
-from unilab_metrics.aggregate.entries import OpenAttempt, SourceGone, SourceJoined
-from unilab_metrics.aggregate.receiver import admit
-from unilab_metrics.aggregate.sources import SourceState
+from unilab_metrics.aggregate.folding.entries import OpenAttempt, SourceGone, SourceJoined
+from unilab_metrics.aggregate.folding.sources import SourceState
+from unilab_metrics.aggregate.receiving.receiver import admit
 from unilab_schema.control import Hello
 from unilab_schema.identity import Identity, RunInfo, SourceKey
 from unilab_schema.updates import EventUpdate

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 from sources_on_paper import MS, PaperRun, PaperSource
 
-from unilab_metrics.aggregate.bus_meter import INTERVAL_NS, BusMeter, CommitTimes
-from unilab_metrics.aggregate.entries import BusNews, Seal, SourceNews
-from unilab_metrics.aggregate.peers import Peer
-from unilab_metrics.aggregate.state import AggregatorState
+from unilab_metrics.aggregate.folding.entries import BusNews, Seal, SourceNews
+from unilab_metrics.aggregate.folding.state import AggregatorState
+from unilab_metrics.aggregate.receiving.bus_meter import INTERVAL_NS, BusMeter, CommitTimes
+from unilab_metrics.aggregate.receiving.peers import Peer
 from unilab_schema.control import SourceFigures
 from unilab_schema.metrics import BUS, MetricTable
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from sources_on_paper import PaperRun
 
-from unilab_metrics.aggregate.entries import OpenAttempt, SourceGone
+from unilab_metrics.aggregate.folding.entries import OpenAttempt, SourceGone
 
 HELD = "Perf/collector_env_step_ms"
 FLOW = "reward/x"

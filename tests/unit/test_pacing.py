@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from sources_on_paper import MS, PaperRun, PaperSource, two_learners
 
-from unilab_metrics.aggregate.pacing import MAX_AHEAD, RETURN_S, must_wait
-from unilab_metrics.aggregate.peers import SILENT_AFTER_S, Peer
-from unilab_metrics.aggregate.remembering import MAX_REMEMBERED_ITERATIONS
+from unilab_metrics.aggregate.folding.pacing import MAX_AHEAD, RETURN_S, must_wait
+from unilab_metrics.aggregate.folding.remembering import MAX_REMEMBERED_ITERATIONS
+from unilab_metrics.aggregate.receiving.peers import SILENT_AFTER_S, Peer
 from unilab_schema.control import SourceFigures
 from unilab_schema.updates import Supplement, Update
 

@@ -11,12 +11,12 @@ import psutil
 import pytest
 from sources_on_paper import PaperRun, PaperSource
 
-from unilab_metrics.aggregate import facts, reduction, remembering, sources, update_layouts
-from unilab_metrics.aggregate.entries import AcceptedBatch, Seal
-from unilab_metrics.aggregate.limits import MAX_REASONS, bounded_counts, hello_fault
-from unilab_metrics.aggregate.receiver import accept, admit
-from unilab_metrics.aggregate.refusals import MAX_PER_SECOND, Refusals
-from unilab_metrics.aggregate.state import AggregatorState
+from unilab_metrics.aggregate.folding import facts, reduction, remembering, sources, update_layouts
+from unilab_metrics.aggregate.folding.entries import AcceptedBatch, Seal
+from unilab_metrics.aggregate.folding.limits import MAX_REASONS, bounded_counts, hello_fault
+from unilab_metrics.aggregate.folding.state import AggregatorState
+from unilab_metrics.aggregate.receiving.receiver import accept, admit
+from unilab_metrics.aggregate.receiving.refusals import MAX_PER_SECOND, Refusals
 from unilab_metrics.storage.records import encode_record
 from unilab_schema.codec import MAX_FRAME_BYTES, RecordKind, encode_payload
 from unilab_schema.control import Hello

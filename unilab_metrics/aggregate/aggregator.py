@@ -18,21 +18,21 @@ from pathlib import Path
 import zmq
 
 from unilab_metrics.aggregate import presence
-from unilab_metrics.aggregate.announcer import Announcer
-from unilab_metrics.aggregate.blocks import BlockStore
-from unilab_metrics.aggregate.bus_meter import BusMeter
+from unilab_metrics.aggregate.announcing.announcer import Announcer
 from unilab_metrics.aggregate.core import Core
 from unilab_metrics.aggregate.endurance import Endurance, needing, raise_descriptor_limit
-from unilab_metrics.aggregate.entries import RunEnd
-from unilab_metrics.aggregate.ingest import Ingest
-from unilab_metrics.aggregate.journal import Journal
-from unilab_metrics.aggregate.leftovers import SpoolDirectories
-from unilab_metrics.aggregate.liveness import Liveness
-from unilab_metrics.aggregate.newcomers import Newcomers
+from unilab_metrics.aggregate.folding.entries import RunEnd
+from unilab_metrics.aggregate.journaling.blocks import BlockStore
+from unilab_metrics.aggregate.journaling.journal import Journal
+from unilab_metrics.aggregate.leaving.leftovers import SpoolDirectories
+from unilab_metrics.aggregate.leaving.liveness import Liveness
+from unilab_metrics.aggregate.leaving.newcomers import Newcomers
 from unilab_metrics.aggregate.options import Options
 from unilab_metrics.aggregate.outcome import end_status, outcome_of
 from unilab_metrics.aggregate.patience import Patience, everyone_is_gone
 from unilab_metrics.aggregate.process_log import say
+from unilab_metrics.aggregate.receiving.bus_meter import BusMeter
+from unilab_metrics.aggregate.receiving.ingest import Ingest
 from unilab_metrics.aggregate.writers import Writers
 from unilab_metrics.errors import ExitCode, LeaseHeldError, StorageFullError
 from unilab_metrics.outcome import RunOutcome

@@ -9,13 +9,13 @@ from typing import NamedTuple
 import msgspec
 
 from unilab_metrics import crash_points
-from unilab_metrics.aggregate.blocks import BlockStore
-from unilab_metrics.aggregate.bus_meter import CommitTimes
-from unilab_metrics.aggregate.deciding import Decider
-from unilab_metrics.aggregate.entries import BusNews, Entry, Notice, Seal
-from unilab_metrics.aggregate.journal import Journal
+from unilab_metrics.aggregate.folding.deciding import Decider
+from unilab_metrics.aggregate.folding.entries import BusNews, Entry, Notice, Seal
+from unilab_metrics.aggregate.folding.state import AggregatorState
+from unilab_metrics.aggregate.journaling.blocks import BlockStore
+from unilab_metrics.aggregate.journaling.journal import Journal
 from unilab_metrics.aggregate.process_log import say
-from unilab_metrics.aggregate.state import AggregatorState
+from unilab_metrics.aggregate.receiving.bus_meter import CommitTimes
 from unilab_metrics.errors import StorageFullError
 from unilab_metrics.storage.records import Record
 from unilab_schema.control import Epoch

@@ -11,9 +11,8 @@ from collections import Counter
 from pathlib import Path
 from typing import NamedTuple
 
-from unilab_metrics.aggregate.blocks import BlockStore
 from unilab_metrics.aggregate.core import Core
-from unilab_metrics.aggregate.entries import (
+from unilab_metrics.aggregate.folding.entries import (
     AcceptedBatch,
     Entry,
     GapFound,
@@ -21,14 +20,15 @@ from unilab_metrics.aggregate.entries import (
     Seal,
     SourceJoined,
 )
-from unilab_metrics.aggregate.journal import Journal
-from unilab_metrics.aggregate.leftovers import SpoolDirectories
-from unilab_metrics.aggregate.limits import identity_fault
-from unilab_metrics.aggregate.liveness import Liveness
+from unilab_metrics.aggregate.folding.limits import identity_fault
+from unilab_metrics.aggregate.folding.sources import SourceState
+from unilab_metrics.aggregate.journaling.blocks import BlockStore
+from unilab_metrics.aggregate.journaling.journal import Journal
+from unilab_metrics.aggregate.leaving.leftovers import SpoolDirectories
+from unilab_metrics.aggregate.leaving.liveness import Liveness
 from unilab_metrics.aggregate.outcome import end_status, outcome_of
-from unilab_metrics.aggregate.peers import Peer
-from unilab_metrics.aggregate.receiver import MAX_SOURCES
-from unilab_metrics.aggregate.sources import SourceState
+from unilab_metrics.aggregate.receiving.peers import Peer
+from unilab_metrics.aggregate.receiving.receiver import MAX_SOURCES
 from unilab_metrics.errors import StorageError
 from unilab_metrics.outcome import RunOutcome
 from unilab_metrics.storage.filesystem import boot_id

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from unilab_metrics.aggregate.peers import Peer
-from unilab_metrics.aggregate.remembering import MEAN_REWARD_TAG
-from unilab_metrics.aggregate.run_data import RunData
-from unilab_metrics.aggregate.state import AggregatorState
+from unilab_metrics.aggregate.folding.remembering import MEAN_REWARD_TAG
+from unilab_metrics.aggregate.folding.run_data import RunData
+from unilab_metrics.aggregate.folding.state import AggregatorState
+from unilab_metrics.aggregate.receiving.peers import Peer
 from unilab_metrics.outcome import FAILED, RunOutcome, SourceOutcome
 from unilab_schema.frames import Scalar
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
-from unilab_metrics.aggregate.attendance import missing_learners
+from unilab_metrics.aggregate.folding.attendance import missing_learners
+from unilab_metrics.aggregate.folding.run_data import RunData
 from unilab_metrics.aggregate.options import Options
-from unilab_metrics.aggregate.run_data import RunData
 
 _ABSENT_GRACE_S = 5.0
 """Ranks that are to come have this long from the start, when all that came are gone already."""

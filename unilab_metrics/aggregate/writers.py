@@ -8,7 +8,7 @@ from collections.abc import Mapping
 import msgspec
 
 from unilab_metrics.aggregate.core import Core
-from unilab_metrics.aggregate.entries import Notice
+from unilab_metrics.aggregate.folding.entries import Notice
 from unilab_metrics.aggregate.options import BackendProcess
 from unilab_metrics.aggregate.process_log import say
 from unilab_metrics.helper_life import Heard

@@ -4,7 +4,7 @@ Everything that carries data (frames, layouts, events, drops, the end) has its o
 from 1 without a hole. Each segment begins with the identity and a copy of the layouts and tag
 names so far, so that it can be read alone. The copies have sequence 0: they are no part of the
 order, are sent only after a gap, and may be taken any number of times. A ``Gap`` record has
-the last sequence that it stands for. ``aggregate.receiver.accept`` is the other side of this.
+the last sequence that it stands for. ``aggregate.receiving.receiver.accept`` is the other side of this.
 
 Any thread may append, also from a signal handler; one thread reads (the shipper).
 """

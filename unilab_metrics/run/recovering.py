@@ -15,10 +15,10 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, cast
 
-from unilab_metrics.aggregate.leftovers import SpoolDirectories
+from unilab_metrics.aggregate.journaling.recovery import Recovered, recover
+from unilab_metrics.aggregate.leaving.leftovers import SpoolDirectories
 from unilab_metrics.aggregate.offline import OfflineJournal, Taken
 from unilab_metrics.aggregate.outcome import outcome_of
-from unilab_metrics.aggregate.recovery import Recovered, recover
 from unilab_metrics.errors import ExitCode, LeaseHeldError, StorageError, UnilabMetricsError
 from unilab_metrics.outcome import COMPLETED, RunOutcome
 from unilab_metrics.run.bus_settings import BusSettings, clear_launch, read_settings

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple, cast
 
-from unilab_metrics.aggregate.refolding import Refold
-from unilab_metrics.aggregate.sources import SourceState
-from unilab_metrics.aggregate.state import Publication
+from unilab_metrics.aggregate.folding.sources import SourceState
+from unilab_metrics.aggregate.folding.state import Publication
+from unilab_metrics.aggregate.journaling.refolding import Refold
 from unilab_metrics.errors import ExitCode, StorageError, VerificationError
 from unilab_metrics.run.bus_settings import read_settings
 from unilab_metrics.run.spool_places import spool_places, spools_in

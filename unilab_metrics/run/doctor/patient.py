@@ -6,8 +6,8 @@ import shlex
 from functools import cached_property
 from pathlib import Path
 
-from unilab_metrics.aggregate.recovery import Recovered, recover
-from unilab_metrics.aggregate.sources import SourceState
+from unilab_metrics.aggregate.folding.sources import SourceState
+from unilab_metrics.aggregate.journaling.recovery import Recovered, recover
 from unilab_metrics.errors import ConnectionFileError, UnilabMetricsError
 from unilab_metrics.run.bus_settings import BusSettings, read_settings
 from unilab_metrics.run.spool_places import spool_places

@@ -1,0 +1,1 @@
+"""What subscribers get: heads, history, snapshots."""

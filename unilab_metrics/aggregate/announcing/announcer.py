@@ -1,0 +1,192 @@
+"""What subscribers get: heads on XPUB, history and snapshots on request."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Mapping
+from pathlib import Path
+
+import msgspec
+import zmq
+
+from unilab_metrics import crash_points
+from unilab_metrics.aggregate.announcing.serving import Server
+from unilab_metrics.aggregate.core import Core
+from unilab_metrics.aggregate.receiving.bus_meter import BusMeter
+from unilab_metrics.aggregate.receiving.peers import Peer, source_status
+from unilab_metrics.aggregate.writers import Writers
+from unilab_metrics.transport.endpoints import Endpoints
+from unilab_metrics.transport.sockets import receive
+from unilab_schema.codec import (
+    MAX_MESSAGE_BYTES,
+    FrameDecodeError,
+    decode_request,
+    encode_message,
+)
+from unilab_schema.control import (
+    Blocks,
+    Fetch,
+    Head,
+    History,
+    Latest,
+    Snapshot,
+    Updates,
+)
+
+_HEAD_INTERVAL_NS = 1_000_000_000
+_JOIN_INTERVAL_NS = 20_000_000
+_MAX_REQUESTS = 64
+_SERVE_NS = 10_000_000
+"""What one turn does for subscribers, so that a flood of them cannot keep the input waiting."""
+_MAX_SUBSCRIPTIONS = 2048
+_MAX_TOPIC_BYTES = 256 * 1024
+"""Of topics that nobody announces; libzmq keeps up to a hundred bytes for each."""
+_MAX_SHOWN_SOURCES = 1024
+_MAX_HEAD_BYTES = MAX_MESSAGE_BYTES // 2
+_SUBSCRIPTIONS = frozenset([b"\x00", b"\x01"])
+"""Off and on, for all topics: all that a subscriber of ours ever says."""
+
+
+class Announcer:
+    """Owned by the aggregator's main thread."""
+
+    def __init__(
+        self,
+        core: Core,
+        peers: Mapping[int, Peer],
+        *,
+        endpoints: Endpoints,
+        run_dir: Path,
+        writers: Writers,
+        meter: BusMeter,
+    ) -> None:
+        self._core = core
+        self._peers = peers
+        self._endpoints = endpoints
+        self._announce = endpoints.sockets.announce
+        self._ask = endpoints.sockets.fetch
+        self._run_dir = run_dir
+        self._server = Server(core.journal)
+        self._writers = writers
+        self._meter = meter
+        self._began_mono_ns = time.monotonic_ns()
+        self._told: tuple[int, int] = (-1, -1)
+        self._told_mono_ns = 0
+        self._joined = False
+        self._topic_bytes = 0
+        self.bad_messages = 0
+        """What came to either socket and was nothing that a subscriber says."""
+
+    def serve(self) -> None:
+        """Note new subscriptions and answer requests, as many as one turn may."""
+        end = time.monotonic_ns() + _SERVE_NS
+        self._heed_subscriptions()
+        for _ in range(_MAX_REQUESTS):
+            try:
+                parts, user = receive(self._ask)
+            except zmq.Again:
+                return
+            if len(parts) != 2:
+                self.bad_messages += 1
+            elif (reply := self._reply(parts[1], user)) is not None:
+                self._send(parts[0], reply)
+            if time.monotonic_ns() > end:
+                return
+
+    def _heed_subscriptions(self) -> None:
+        for _ in range(_MAX_SUBSCRIPTIONS):
+            try:
+                said = self._announce.recv(zmq.NOBLOCK)
+            except zmq.Again:
+                break
+            if said in _SUBSCRIPTIONS:
+                self._joined = True
+            else:
+                self.bad_messages += 1
+                self._topic_bytes += len(said)
+        if self._topic_bytes > _MAX_TOPIC_BYTES:
+            self._topic_bytes = 0
+            self._endpoints.forget_topics()
+
+    def announce(self, *, force: bool = False) -> None:
+        """Send a head if there is news, if somebody joined, or if a second has passed."""
+        core = self._core
+        now = time.monotonic_ns()
+        news = (core.journal.committed_update, core.durable_update)
+        due = now - self._told_mono_ns >= _HEAD_INTERVAL_NS
+        joined = self._joined and now - self._told_mono_ns >= _JOIN_INTERVAL_NS
+        if not (force or due or joined or news != self._told):
+            return
+        self._told, self._told_mono_ns, self._joined = news, now, False
+        try:
+            self._announce.send(self._encoded_head(now), zmq.NOBLOCK)
+        except zmq.ZMQError:
+            return
+        if crash_points.armed:
+            crash_points.reach("aggregator.announced")
+
+    def _encoded_head(self, now: int) -> bytes:
+        head = self._head(now)
+        encoded = encode_message(head)
+        while len(encoded) > _MAX_HEAD_BYTES and head.sources:
+            # Names can be long; a message beyond its limit would cut every subscriber off.
+            head = msgspec.structs.replace(head, sources=head.sources[: len(head.sources) // 2])
+            encoded = encode_message(head)
+        return encoded
+
+    def _head(self, now: int) -> Head:
+        data = self._core.state.data
+        newest: dict[tuple[int, str, int], int] = {}
+        for source in data.sources:
+            if source.attempt == data.attempt:
+                key = source.identity.key
+                newest[key.rank, key.role, key.instance] = source.index
+        shown = sorted(newest.items())[:_MAX_SHOWN_SOURCES]
+        statuses = tuple(
+            source_status(data.sources[index], self._peers.get(index) or Peer(), now)
+            for _, index in shown
+        )
+        return Head(
+            self._core.epoch,
+            self._core.journal.committed_update,
+            self._core.durable_update,
+            data.attempt,
+            data.run,
+            os.fspath(self._run_dir),
+            statuses,
+            self._writers.statuses(),
+            now,
+            time.time_ns(),
+            data.ended,
+            data.late_values,
+            data.quarantined,
+            uptime_s=(now - self._began_mono_ns) / 1e9,
+            bad_messages=data.bad_messages + self._meter.untold_bad_messages,
+            journal_full=self._core.problem,
+            refused_connections=self._endpoints.refused_total,
+            fetch_port=self._endpoints.tcp.fetch_port,
+        )
+
+    def _reply(self, data: bytes, user: str) -> Updates | Snapshot | Blocks | None:
+        try:
+            request = decode_request(data)
+        except FrameDecodeError:
+            self.bad_messages += 1
+            return None
+        if isinstance(request, Fetch):
+            return self._server.updates(request)
+        if isinstance(request, Latest):
+            return self._server.snapshot(request.request)
+        if isinstance(request, History):
+            return self._core.blocks.history(request)
+        if self._endpoints.may_report(user):
+            self._writers.take(request.status)
+        return None
+
+    def _send(self, routing_id: bytes, reply: Updates | Snapshot | Blocks) -> None:
+        try:
+            self._ask.send_multipart([routing_id, encode_message(reply)], zmq.NOBLOCK)
+        except zmq.ZMQError:
+            # A stopped subscriber's queue is full; it asks again from its cursor.
+            return

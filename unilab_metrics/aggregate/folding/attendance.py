@@ -1,0 +1,96 @@
+"""Which learner ranks an attempt has, which it lacks, and what they disagree about. Pure.
+
+A learner that survives the start of a newer attempt may be a rank that goes on, or one that
+is on its way out while its successor starts. So it is neither waited for nor counted until it
+reports, and gives way to a process of the new attempt that claims its place.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from collections.abc import Set as AbstractSet
+from typing import TYPE_CHECKING
+
+from unilab_metrics.aggregate.folding.run_data import RunData
+from unilab_metrics.aggregate.folding.sources import SourceState
+
+if TYPE_CHECKING:
+    from unilab_metrics.aggregate.folding.entries import Seal
+    from unilab_metrics.aggregate.folding.state import AggregatorState, Publication
+    from unilab_metrics.aggregate.folding.window import RankShare
+
+MAX_NAMED_RANKS = 64
+
+
+def joined_ranks(data: RunData) -> set[int]:
+    """Learner ranks that came in this attempt, lost ones included, survivors of an earlier
+    attempt not."""
+    return {s.rank for s in data.sources if s.is_learner and s.joined == data.attempt}
+
+
+def missing_learners(data: RunData, reported: Iterable[int] = ()) -> int:
+    """How many expected learner ranks have not come. ``reported``: sources of an iteration,
+    whose ranks are there, survivors or not."""
+    return max(data.expected_learners - len(_present(data, reported)), 0)
+
+
+def is_everyone_done(
+    state: AggregatorState, iteration: int, excused: AbstractSet[int] = frozenset()
+) -> bool:
+    """Whether no learner rank that is waited for has more to send for the iteration.
+    ``excused``: sources that are not."""
+    data = state.data
+    window = data.windows.open.get(iteration)
+    reported = window.shares.keys() if window is not None else frozenset[int]()
+    for source in state.live_learners():
+        is_awaited = source.joined == data.attempt or source.index in reported
+        is_awaited = is_awaited and source.index not in excused
+        if is_awaited and not data.windows.is_done(source.index, iteration):
+            return False
+    return missing_learners(data, reported) <= data.waived
+
+
+def waive_missing(
+    state: AggregatorState, decision: Seal, shares: list[RankShare]
+) -> list[Publication]:
+    """From now on, ranks that have not come are not waited for; says so once."""
+    data = state.data
+    reported = [share.source for share in shares]
+    missing = missing_learners(data, reported)
+    if missing <= data.waived:
+        return []
+    data.waived = missing
+    present = _present(data, reported)
+    absent = [rank for rank in range(data.expected_learners) if rank not in present]
+    named = ", ".join(str(rank) for rank in absent[:MAX_NAMED_RANKS])
+    text = (
+        f"{missing} of {data.expected_learners} expected ranks have not come ({named}); "
+        "iterations go on without them"
+    )
+    opened = state.ensure_opened(shares[0].unix_ns)
+    return [*opened, state.own_event("warning", text, decision.mono_ns, decision.unix_ns)]
+
+
+def doubts_of_world(state: AggregatorState, joined: SourceState) -> list[Publication]:
+    """Warnings about learners of the attempt that know of another number of ranks than rank 0.
+    ``joined``: the one that has just come."""
+    zero = state.learner_zero()
+    if zero is None or zero.attempt != state.data.attempt:
+        return []
+    world_size = zero.identity.run.world_size
+    others = state.live_learners() if joined is zero else [joined]
+    return [
+        state.own_event(
+            "warning",
+            f"{other.name} was started for a world of {other.identity.run.world_size} ranks, "
+            f"rank 0 for one of {world_size}",
+            joined.identity.started_mono_ns,
+            joined.identity.started_unix_ns,
+        )
+        for other in others
+        if other.joined == zero.joined and other.identity.run.world_size != world_size
+    ]
+
+
+def _present(data: RunData, reported: Iterable[int]) -> set[int]:
+    return joined_ranks(data) | {data.sources[source].rank for source in reported}

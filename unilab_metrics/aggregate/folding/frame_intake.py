@@ -1,0 +1,191 @@
+"""Folding a source's records: each is counted once, whatever it holds. Pure."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from unilab_metrics.aggregate.folding.facts import take_definition, take_summary
+from unilab_metrics.aggregate.folding.limits import bounded_counts, check_numbers
+from unilab_metrics.aggregate.folding.merging import MOST_FRAMES, merged_frames
+from unilab_metrics.aggregate.folding.reports import Report, reduce_over_time
+from unilab_metrics.aggregate.folding.sources import (
+    SourceState,
+    dense_key_set,
+    sparse_key_set,
+    take_layout,
+    take_tag_names,
+)
+from unilab_metrics.aggregate.folding.window import RankShare, Values
+from unilab_schema.codec import MAX_FRAME_BYTES, FrameDecodeError, decode_payload
+from unilab_schema.frames import (
+    BlobFrame,
+    DefinitionFrame,
+    Drops,
+    End,
+    EventFrame,
+    Gap,
+    IterationFrame,
+    Layout,
+    PointsFrame,
+    ReportFrame,
+    SpanFrame,
+    SparseFrame,
+    TagNames,
+)
+from unilab_schema.updates import BlobUpdate, EventUpdate, PointsUpdate
+
+if TYPE_CHECKING:
+    from unilab_metrics.aggregate.folding.state import AggregatorState, Publication
+    from unilab_metrics.storage.records import Record
+
+_MAX_STATUS_CHARS = 64
+
+
+def take_records(
+    state: AggregatorState, source: SourceState, records: list[Record]
+) -> list[Publication]:
+    """Fold records that the accept rule let through; the cursor moves over every one.
+
+    A record whose handling raises is quarantined: it stays in the wal, is counted and
+    acknowledged, and changes nothing else.
+    """
+    published: list[Publication] = []
+    for record in records:
+        before = source.cursor
+        if record.sequence:
+            source.cursor = record.sequence
+        if state.key_sets.is_full:
+            state.forget_unused()
+        try:
+            published += _take(state, source, record, before)
+        except Exception:  # noqa: BLE001 - one source's frame must never stop the run
+            source.quarantined += 1
+            state.data.quarantined += 1
+    return published
+
+
+def _take(  # noqa: PLR0912 - one case per record kind
+    state: AggregatorState, source: SourceState, record: Record, before: int
+) -> list[Publication]:
+    if len(record.payload) > MAX_FRAME_BYTES:
+        raise FrameDecodeError("frame", f"{len(record.payload)} bytes")
+    frame = decode_payload(record.kind, record.payload)
+    check_numbers(frame)
+    if state.data.ended is not None:
+        # The run's end is its last entry; what a finished process adds stays in the wal.
+        _count_late(state, source, 1)
+        return []
+    match frame:
+        case IterationFrame():
+            key_set = dense_key_set(source, frame.layout, len(frame.values), state.key_sets)
+            _take_values(state, source, frame, frame.iteration, key_set)
+        case ReportFrame():
+            key_set = dense_key_set(source, frame.layout, len(frame.values), state.key_sets)
+            _take_report(state, source, frame, key_set)
+        case SparseFrame():
+            key_set = sparse_key_set(source, frame.tags, len(frame.values), state.key_sets)
+            if frame.iteration is None:
+                _take_report(state, source, frame, key_set)
+            else:
+                _take_values(state, source, frame, frame.iteration, key_set)
+        case Layout():
+            take_layout(source, frame, state.key_sets, state.columns.admit)
+        case TagNames():
+            take_tag_names(source, frame, state.columns.admit)
+        case PointsFrame():
+            update = PointsUpdate(state.data.attempt, source.identity.key, frame)
+            return [*state.ensure_opened(frame.points[0].unix_ns), state.publication(update)]
+        case BlobFrame():
+            update = BlobUpdate(state.data.attempt, source.identity.key, frame)
+            return [*state.ensure_opened(frame.unix_ns), state.publication(update)]
+        case EventFrame():
+            return _take_event(state, source, frame)
+        case DefinitionFrame():
+            take_definition(state, frame.spec)
+        case Gap():
+            source.lost_frames += max(frame.last - max(frame.first - 1, before), 0)
+            state.data.gaps += 1
+        case Drops():
+            source.drops = bounded_counts(frame.counts)
+        case End():
+            source.ended = frame.status[:_MAX_STATUS_CHARS]
+            source.ended_mono_ns = frame.mono_ns
+            source.drops = bounded_counts(frame.drops) or source.drops
+        case SpanFrame():
+            pass
+        case _:
+            raise FrameDecodeError("frame", f"kind {record.kind} does not come from a source")
+    return []
+
+
+def _take_values(
+    state: AggregatorState,
+    source: SourceState,
+    frame: IterationFrame | SparseFrame,
+    iteration: int,
+    key_set: int,
+) -> None:
+    if frame.weights and len(frame.weights) != len(frame.values):
+        raise FrameDecodeError("frame", "weights do not match the values")
+    if not source.is_learner:
+        raise FrameDecodeError("frame", f"an iteration from a {source.identity.key.role}")
+    source.frames += 1
+    source.raise_watermark(frame.mono_ns)
+    if source.attempt != state.data.attempt:
+        # It slept through the start of a newer attempt, which counts the same iterations again.
+        _count_late(state, source, len(frame.values) // 8)
+        return
+    source.last_iteration = iteration
+    share = RankShare(source.index, source.rank, frame.mono_ns, frame.unix_ns, frame.env_steps)
+    values = Values(key_set, frame.values, frame.weights, frame.already_reduced)
+    if frame.already_reduced and source.rank != 0:
+        values = None
+    windows = state.data.windows
+    frames = windows.add(share, iteration, values, more=frame.more)
+    if len(frames) > MOST_FRAMES:
+        windows.replace(source.index, iteration, merged_frames(state.key_sets, frames))
+
+
+def _take_report(
+    state: AggregatorState,
+    source: SourceState,
+    frame: ReportFrame | SparseFrame,
+    key_set: int,
+) -> None:
+    if frame.weights and len(frame.weights) != len(frame.values):
+        raise FrameDecodeError("frame", "weights do not match the values")
+    if source.is_learner:
+        raise FrameDecodeError("frame", "a report from a learner")
+    source.frames += 1
+    source.raise_watermark(frame.mono_ns)
+    if source.attempt != state.data.attempt:
+        _count_late(state, source, len(frame.values) // 8)
+        return
+    reports = source.reports
+    reports.add(Report(frame.mono_ns, key_set, frame.values, frame.weights, frame.env_steps))
+    overflow = reports.overflow()
+    if overflow:
+        reduce_over_time(
+            overflow,
+            reports.held,
+            state.key_sets.tags,
+            lambda tag: state.columns.spec(tag).over_time,
+        )
+
+
+def _count_late(state: AggregatorState, source: SourceState, values: int) -> None:
+    source.late_values += values
+    state.data.late_values += values
+
+
+def _take_event(
+    state: AggregatorState, source: SourceState, frame: EventFrame
+) -> list[Publication]:
+    if frame.kind == "training_started" and source.is_learner:
+        source.training_mono_ns = frame.mono_ns
+    elif frame.kind == "summary" and (source.rank == 0 or not state.data.summary):
+        take_summary(state, frame.data)
+    elif frame.kind == "warning":
+        state.data.count_warning(frame.text, frame.data)
+    update = EventUpdate(state.data.attempt, source.identity.key, frame)
+    return [*state.ensure_opened(frame.unix_ns), state.publication(update)]

@@ -1,0 +1,286 @@
+"""Sealing: an iteration's shares and reports become one update. Pure.
+
+Order of work: over time within each source, then over ranks. The window on a screen comes
+after that and is not our business.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from itertools import islice
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from unilab_metrics.aggregate.folding.attendance import MAX_NAMED_RANKS, waive_missing
+from unilab_metrics.aggregate.folding.bus_tags import bus_supplier, take_news
+from unilab_metrics.aggregate.folding.merging import merge_frames
+from unilab_metrics.aggregate.folding.packed import Float64s, pack_values
+from unilab_metrics.aggregate.folding.pieces import ends_of_pieces
+from unilab_metrics.aggregate.folding.reduction import Reduced, Supplier, reduce_over_ranks
+from unilab_metrics.aggregate.folding.remembering import (
+    forgotten_through,
+    missed_iteration,
+    remember_latest,
+    remember_layout,
+    remember_nonfinite,
+    tags_of_sealed,
+)
+from unilab_metrics.aggregate.folding.reports import reduce_over_time
+from unilab_metrics.aggregate.folding.window import RankShare, Window
+from unilab_schema.timing import ITERATION_WALL, learner_phases
+from unilab_schema.updates import Supplement, Update
+
+if TYPE_CHECKING:
+    from unilab_metrics.aggregate.folding.entries import Seal
+    from unilab_metrics.aggregate.folding.sources import SourceState
+    from unilab_metrics.aggregate.folding.state import AggregatorState, Publication
+
+Shares = Iterable[RankShare]
+
+ITERATION_TAG = "Train/iteration"
+MAX_SINGLE_TAGS = 100
+"""Names of this many tags fit one record, however long they are."""
+
+
+def seal(state: AggregatorState, decision: Seal) -> list[Publication]:
+    """Reduce the iteration that the decision names and publish it."""
+    if decision.bus is not None:
+        take_news(state, decision.bus)
+    window = state.data.windows.close(decision.iteration, supplement=decision.supplement)
+    if window is None:
+        return []
+    shares = sorted(window.shares.values(), key=lambda s: (s.rank, s.source))
+    if decision.supplement:
+        return _seal_supplement(state, decision, shares)
+    return _seal_iteration(state, decision, window, shares)
+
+
+def _seal_iteration(
+    state: AggregatorState, decision: Seal, window: Window, shares: list[RankShare]
+) -> list[Publication]:
+    data = state.data
+    warned: list[Publication] = []
+    if decision.why in ("straggler", "overflow"):
+        warned = waive_missing(state, decision, shares)
+    suppliers = [s for share in shares for s in _learner_suppliers(state, share)]
+    suppliers += _collector_suppliers(state, shares)
+    suppliers.sort(key=lambda s: s.rank)
+    if decision.bus is not None:
+        suppliers.append(bus_supplier(state))
+    reduced = reduce_over_ranks(suppliers, state.columns)
+    first = shares[0]
+    env_steps = _env_steps(state, shares)
+    elapsed_s = _elapsed_s(state, first)
+    reduced = _with_iteration(state, reduced, window.iteration, env_steps)
+    remember_nonfinite(state, reduced, suppliers, window.iteration)
+    reported = {share.rank for share in shares}
+    expected = state.ranks_expected()
+    head, *rest = _pieces(state, reduced)
+    layout, tags = state.layouts.number(head.columns)
+    data.iterations_sealed += 1
+    data.last_iteration = window.iteration
+    remember_layout(state, window.iteration, layout)
+    opened = state.ensure_opened(first.unix_ns)
+    update = Update(
+        data.attempt,
+        window.iteration,
+        env_steps,
+        first.unix_ns,
+        decision.mono_ns,
+        elapsed_s,
+        len(reported),
+        expected,
+        layout,
+        pack_values(head.values),
+        tuple(islice((rank for rank in range(expected) if rank not in reported), MAX_NAMED_RANKS)),
+    )
+    published = state.publication(update, tags)
+    remember_latest(state, head, published.sequence)
+    more = [_supplement(state, decision, first, piece) for piece in rest]
+    return [*warned, *opened, published, *more]
+
+
+def _pieces(state: AggregatorState, reduced: Reduced) -> list[Reduced]:
+    """What fits one record each; almost always all of it."""
+    if len(reduced.columns) <= MAX_SINGLE_TAGS:
+        return [reduced]
+    pieces: list[Reduced] = []
+    start = 0
+    for end in ends_of_pieces(state.columns.names(reduced.columns)):
+        pieces.append(Reduced(reduced.columns[start:end], reduced.values[start:end]))
+        start = end
+    return pieces
+
+
+def _seal_supplement(
+    state: AggregatorState, decision: Seal, shares: list[RankShare]
+) -> list[Publication]:
+    data = state.data
+    suppliers = [s for share in shares for s in _learner_suppliers(state, share)]
+    reduced = reduce_over_ranks(suppliers, state.columns)
+    tags = state.columns.names(reduced.columns)
+    if decision.iteration > forgotten_through(data.sealed_tags):
+        # Perhaps higher ones were sealed first, at their deadline; nobody had this one by then.
+        missed_iteration(state, decision.iteration)
+    known = tags_of_sealed(state, decision.iteration)
+    had = set(tags) if known is None else known
+    keep = np.array([tag not in had for tag in tags], dtype=bool)
+    late = len(tags) - int(keep.sum())
+    data.late_values += late
+    for share in shares:
+        data.sources[share.source].late_values += late
+    if known is None or not keep.any():
+        return []
+    added = Reduced(reduced.columns[keep], reduced.values[keep])
+    return [_supplement(state, decision, shares[0], piece) for piece in _pieces(state, added)]
+
+
+def _supplement(
+    state: AggregatorState, decision: Seal, share: RankShare, added: Reduced
+) -> Publication:
+    data = state.data
+    layout, tags = state.layouts.number(added.columns)
+    data.sealed_tags[decision.iteration].append(layout)
+    supplement = Supplement(
+        data.attempt,
+        decision.iteration,
+        data.env_steps,
+        share.unix_ns,
+        decision.mono_ns,
+        data.elapsed_s,
+        layout,
+        pack_values(added.values),
+    )
+    published = state.publication(supplement, tags)
+    remember_latest(state, added, published.sequence)
+    return published
+
+
+def _learner_suppliers(state: AggregatorState, share: RankShare) -> list[Supplier]:
+    """A rank's frames of one iteration as one vector, and one more of what came reduced."""
+    suppliers: list[Supplier] = []
+    for already_reduced in (False, True):
+        frames = [f for f in share.frames if f.already_reduced == already_reduced]
+        if frames:
+            tags, totals, weights = merge_frames(state.key_sets, frames)
+            zero_fill = None
+            if ITERATION_WALL in tags:
+                phases = tuple(p.tag for p in learner_phases(state.data.run.algorithm))
+                zero_fill = state.columns.columns(phases)
+            columns = state.columns.columns(tags)
+            if len(columns) < len(tags):
+                totals, weights = _named(tags, totals, weights)
+            suppliers.append(
+                Supplier(share.rank, columns, totals, weights, zero_fill, already_reduced)
+            )
+    return suppliers
+
+
+def _named(
+    tags: tuple[str, ...], totals: Float64s, weights: Float64s | None
+) -> tuple[Float64s, Float64s | None]:
+    """Without the values of empty names, which the run has no room for."""
+    keep = np.array([bool(tag) for tag in tags])
+    return totals[keep], None if weights is None else weights[keep]
+
+
+def _collector_suppliers(state: AggregatorState, shares: list[RankShare]) -> list[Supplier]:
+    stamps = {share.rank: share for share in shares}
+    suppliers: list[Supplier] = []
+    for source in state.data.sources:
+        if source.is_learner or source.attempt != state.data.attempt:
+            continue
+        reports = source.reports
+        interval_end = _interval_end(state, source, stamps)
+        taken = reports.take(interval_end)
+        if not taken and not _lived_through(source, interval_end):
+            continue
+        vector = reduce_over_time(
+            taken,
+            reports.held,
+            state.key_sets.tags,
+            lambda tag: state.columns.spec(tag).over_time,
+        )
+        if vector is not None:
+            columns = state.columns.columns(vector.tags)
+            suppliers.append(Supplier(source.rank, columns, vector.totals, vector.weights))
+    return suppliers
+
+
+def _lived_through(source: SourceState, interval_end: int | None) -> bool:
+    """Whether a source without a report in the interval still stands by its earlier ones.
+
+    That a source is gone is found at some time after it; only stamps tell since when.
+    """
+    if source.status == "live" and source.ended is None:
+        return True
+    if source.reports.pending:
+        return True
+    ended = source.ended_mono_ns
+    return ended is not None and interval_end is not None and ended >= interval_end
+
+
+def _interval_end(
+    state: AggregatorState, source: SourceState, stamps: dict[int, RankShare]
+) -> int | None:
+    """Up to which stamp the source's reports count now (``None``: all that it has).
+
+    A rank whose learner is only late keeps its reports for its own iteration. A rank without
+    a publishing learner follows the lowest rank that reported.
+    """
+    share = stamps.get(source.rank)
+    if share is None:
+        own = [s for s in state.data.sources if s.is_learner and s.rank == source.rank]
+        if any(s.status == "live" and s.ended is None for s in own):
+            return -1
+        share = stamps[min(stamps)]
+    learner = state.data.sources[share.source]
+    if learner.identity.boot_id != source.identity.boot_id:
+        return None
+    return share.mono_ns
+
+
+def _env_steps(state: AggregatorState, shares: list[RankShare]) -> int | None:
+    """Sum of the ranks' counters, learners' else collectors'; lost ranks keep their last."""
+    sources = state.data.sources
+    for share in shares:
+        if share.env_steps is not None:
+            known = sources[share.source].env_steps
+            sources[share.source].env_steps = max(share.env_steps, known or 0)
+    newest: dict[tuple[bool, int, str, int], int] = {}
+    for source in sources:
+        counter = source.env_steps if source.is_learner else source.reports.env_steps
+        if counter is not None and source.attempt == state.data.attempt:
+            key = source.identity.key
+            newest[source.is_learner, key.rank, key.role, key.instance] = counter
+    learners = [steps for place, steps in newest.items() if place[0]]
+    counters = learners or list(newest.values())
+    if counters:
+        state.data.env_steps = max(sum(counters), state.data.env_steps or 0)
+    return state.data.env_steps
+
+
+def _elapsed_s(state: AggregatorState, share: RankShare) -> float:
+    source = state.data.sources[share.source]
+    start = source.training_mono_ns
+    if start is None:
+        start = source.identity.started_mono_ns
+    elapsed = state.data.earlier_elapsed_s + max(share.mono_ns - start, 0) / 1e9
+    state.data.elapsed_s = max(elapsed, state.data.elapsed_s)
+    return state.data.elapsed_s
+
+
+def _with_iteration(
+    state: AggregatorState, reduced: Reduced, iteration: int, env_steps: int | None
+) -> Reduced:
+    """Add ``Train/iteration`` where the step axis is another one and is already counting."""
+    if state.data.run.step_axis != "env_steps" or not env_steps:
+        return reduced
+    column = int(state.columns.columns((ITERATION_TAG,))[0])
+    if column in reduced.columns:
+        return reduced
+    at = int(np.searchsorted(reduced.columns, column))
+    return Reduced(
+        np.insert(reduced.columns, at, column), np.insert(reduced.values, at, float(iteration))
+    )

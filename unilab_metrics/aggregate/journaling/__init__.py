@@ -1,0 +1,1 @@
+"""The wal and the history on the disk: writing, syncing, recovering, folding again."""

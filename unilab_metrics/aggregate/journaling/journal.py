@@ -1,0 +1,320 @@
+"""The aggregator's two files: the wal (what was accepted and decided) and the history.
+
+A commit is one write to the wal, then one to the history, so that the history never knows
+more than the wal. A helper thread syncs both, the wal first. Opening a journal folds the
+wal through the pure state, cuts torn tails by naming the valid length in the next segment's
+header, completes the history with what the fold publishes again, and begins a new epoch.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+from pathlib import Path
+
+from unilab_metrics import crash_points
+from unilab_metrics.aggregate.folding.entries import TWICE, Entry, EntryKind, encode_entry
+from unilab_metrics.aggregate.folding.state import AggregatorState, Publication
+from unilab_metrics.aggregate.journaling.history_tail import HistorySegment, HistoryTail, TailRecord
+from unilab_metrics.aggregate.journaling.journal_file import JournalFile
+from unilab_metrics.aggregate.journaling.recovery import Recovered, recover
+from unilab_metrics.aggregate.journaling.syncing import Syncer
+from unilab_metrics.errors import StorageFullError
+from unilab_metrics.storage.records import MAX_PAYLOAD_BYTES, encode_record
+from unilab_metrics.storage.segments import (
+    SegmentWriter,
+    list_segments,
+    sync_file,
+)
+from unilab_schema.codec import KIND_OF, RecordKind, encode_payload
+from unilab_schema.control import Epoch
+from unilab_schema.updates import Supplement, Update, UpdateLayout
+
+WAL = "wal"
+HISTORY = "history"
+WAL_SEGMENT_BYTES = 32 * 1024 * 1024
+HISTORY_SEGMENT_BYTES = 32 * 1024 * 1024
+KEPT_WAL_SEGMENTS = 1
+"""Older than the snapshot that replaces them: one that is damaged later on the disk is made
+again from the one before it."""
+MAX_ANNOUNCED = 2048
+"""Layouts of the present history segment that are remembered."""
+TAIL_BYTES = 8 * 1024 * 1024
+"""Newest history records that are kept in memory to answer subscribers."""
+_IN_DOUBT = 2
+"""Newest segments of each kind of an earlier life that may not be on the disk yet."""
+
+
+class Journal:
+    """Owned by the aggregator's main thread; only the syncs run beside it."""
+
+    def __init__(self, bus_dir: Path) -> None:
+        """Open or begin the journal of a run. Raises ``UnknownVersionError``,
+        ``DamagedFileError``, ``StorageFullError`` and ``OSError``."""
+        self._bus_dir = bus_dir
+        recovered = recover(bus_dir)
+        self.state: AggregatorState = recovered.state
+        self.damaged_records = recovered.damaged_records
+        journal_id = recovered.journal_id or secrets.token_bytes(16)
+        self.epoch = Epoch(journal_id, recovered.epoch_counter + 1)
+        self.segments: list[HistorySegment] = [
+            HistorySegment(*known) for known in recovered.history_segments
+        ]
+        self.tail = HistoryTail()
+        self._wal_buffer: list[bytes] = []
+        self._history_buffer: list[bytes] = []
+        self._appended_update = recovered.last_update
+        self.committed_update = recovered.last_update
+        self._uncommitted_bytes = 0
+        self._used_layouts: set[int] = set()
+        self._obsolete_wal: list[Path] = []
+        self._announced: dict[int, tuple[str, ...]] = {}
+        self._most_announced = MAX_ANNOUNCED
+        self._synced_update = self._marked_update = recovered.last_update
+        self.renewals = 0
+        """How often history entries have moved to another place in the files."""
+        self.needs_renewal = False
+        """Whether a sync has failed since :meth:`renew` last succeeded."""
+        self.rotation_error: Exception | None = None
+        """Why the last commit could not begin the next segment, which costs nothing."""
+        for path in recovered.beyond_wal:
+            path.rename(path.with_name(f"{path.name}.beyond-wal"))
+        in_doubt = [segment.path for segment in self.segments[-_IN_DOUBT:]]
+        for path in (*recovered.wal_segments[-_IN_DOUBT:], *in_doubt):
+            # Nobody knows whether the process that wrote it got round to that. The wal too: a
+            # snapshot on the disk must not know more than what else is there can tell.
+            sync_file(path)
+        self._history = self._begin(HISTORY, recovered.history_name, recovered.history_valid_bytes)
+        self.segments.append(HistorySegment(self._history.segment.path, recovered.last_update + 1))
+        try:
+            # Before the wal goes on: only this header says which part of the history counts.
+            sync_file(self._history.segment.path)
+            self._begin_wal(recovered)
+        except (OSError, StorageFullError):
+            self._history.abandon()
+            raise
+        if crash_points.armed:
+            crash_points.reach("aggregator.snapshot_written")
+
+    def _begin_wal(self, recovered: Recovered) -> None:
+        self._wal = self._begin(WAL, recovered.wal_name, recovered.wal_valid_bytes)
+        self._syncer = Syncer()
+        try:
+            snapshot = self._snapshot()
+            if snapshot:
+                self._wal.append_apart(snapshot)
+                self._obsolete_wal = recovered.wal_segments[:-KEPT_WAL_SEGMENTS]
+            self.publish(recovered.missing)
+            self.commit()
+        except (OSError, StorageFullError):
+            self._syncer.close()
+            self._wal.abandon()
+            raise
+
+    # --- appending -----------------------------------------------------------------------
+
+    def append(self, entry: Entry) -> None:
+        """Add an entry to the next commit."""
+        kind, payload = encode_entry(entry)
+        record = encode_record(kind, 0, payload)
+        if kind in TWICE:
+            record += record
+        self._wal_buffer.append(record)
+        self._uncommitted_bytes += len(record)
+
+    def publish(self, publications: list[Publication]) -> None:
+        """Add history entries to the next commit, with the layouts that they need."""
+        for sequence, entry, tags in publications:
+            layout = -1
+            if isinstance(entry, Update | Supplement):
+                layout = entry.layout
+                self._used_layouts.add(layout)
+                if layout not in self._announced:
+                    self._forget_announced()
+                    self._announced[layout] = tags
+                    self._buffer_history(_layout_record(layout, tags))
+            data = encode_record(KIND_OF[type(entry)], sequence, encode_payload(entry))
+            self._buffer_history(data)
+            self._appended_update = sequence
+            self.tail.remember(TailRecord(sequence, layout, data, tags), TAIL_BYTES)
+
+    def _buffer_history(self, record: bytes) -> None:
+        self._history_buffer.append(record)
+        self._uncommitted_bytes += len(record)
+
+    @property
+    def has_uncommitted(self) -> bool:
+        """Whether a commit has something to write."""
+        return bool(self._wal_buffer or self._history_buffer)
+
+    @property
+    def waiting_bytes(self) -> int:
+        """What is kept in memory because it may not be on the disk, or is not even written."""
+        unsynced = self._wal.unsynced_bytes + self._history.unsynced_bytes
+        return self._uncommitted_bytes + unsynced
+
+    def commit(self) -> None:
+        """Write what was appended. Raises ``StorageFullError`` or ``OSError``; a later call
+        tries the rest again."""
+        if self._wal_buffer:
+            self._wal.append(b"".join(self._wal_buffer))
+            self._uncommitted_bytes -= sum(map(len, self._wal_buffer))
+            self._wal_buffer.clear()
+            if crash_points.armed:
+                crash_points.reach("aggregator.wal_written")
+        if self._history_buffer:
+            self._history.append(b"".join(self._history_buffer), frozenset(self._used_layouts))
+            self._history_buffer.clear()
+            self._used_layouts.clear()
+            self._uncommitted_bytes = 0
+        self.committed_update = self._appended_update
+        self._retire_obsolete_wal()
+        self._syncer.dirty(self._wal.segment, self._history.segment)
+        self._rotate()
+
+    # --- durability ----------------------------------------------------------------------
+
+    def start_sync(self, mark: object) -> bool:
+        """Sync all that is committed, in the helper thread; ``mark`` comes back when it is
+        done. False while a sync runs or nothing is dirty. Raises ``OSError``."""
+        if self._syncer.is_busy:
+            return False
+        for file in (self._wal, self._history):
+            file.place()
+        if not self._syncer.start(mark):
+            return False
+        self._marked_update = self.committed_update
+        for file in (self._wal, self._history):
+            file.mark()
+        return True
+
+    def finished_sync(self) -> object | None:
+        """The mark of a sync that has finished since the last call. Raises ``OSError`` of it;
+        then :meth:`renew` is due."""
+        try:
+            mark = self._syncer.finished()
+        except OSError:
+            self.needs_renewal = True
+            raise
+        if mark is not None:
+            self._synced_update = self._marked_update
+            for file in (self._wal, self._history):
+                file.synced()
+            for path in self._syncer.take_removable():
+                path.unlink(missing_ok=True)
+                if crash_points.armed:
+                    crash_points.reach("aggregator.segment_deleted")
+        return mark
+
+    def renew(self) -> None:
+        """After a sync that failed: write all that it was to cover again, into new files. Not
+        while a sync runs. Raises ``StorageFullError`` or ``OSError``; call it again then."""
+        self._renew_wal()
+        self._renew_history()
+        self.needs_renewal = False
+
+    @property
+    def is_syncing(self) -> bool:
+        """Whether a sync is under way."""
+        return self._syncer.is_busy
+
+    def close(self) -> None:
+        """Commit, sync and close. Raises ``StorageFullError`` or ``OSError``."""
+        try:
+            self.commit()
+        finally:
+            self._syncer.close()
+            for segment in (self._wal.segment, self._history.segment):
+                if not segment.closed:
+                    segment.fdatasync()
+                    segment.close()
+
+    # --- segments ------------------------------------------------------------------------
+
+    def _begin(self, prefix: str, previous_name: str, previous_valid_bytes: int) -> JournalFile:
+        return JournalFile(
+            self._bus_dir,
+            prefix,
+            self.epoch,
+            create=SegmentWriter.create,
+            sync_directory=_sync_directory,
+            previous_name=previous_name,
+            previous_valid_bytes=previous_valid_bytes,
+        )
+
+    def _snapshot(self) -> bytes:
+        """The state as a record; empty if it is too large for one: then the older segments
+        stay and are folded again; correct, only slower."""
+        snapshot = self.state.snapshot()
+        if len(snapshot) > MAX_PAYLOAD_BYTES:
+            return b""
+        return encode_record(EntryKind.SNAPSHOT, 0, snapshot)
+
+    def _rotate(self) -> None:
+        """Begin the next segments where they are due; the old ones do for longer if that
+        fails."""
+        self.rotation_error = None
+        if self._syncer.is_busy or self.needs_renewal:
+            return
+        try:
+            if self._wal.is_full(WAL_SEGMENT_BYTES):
+                self._renew_wal()
+            if self._history.is_full(HISTORY_SEGMENT_BYTES):
+                self._renew_history()
+        except (OSError, StorageFullError) as error:
+            self.rotation_error = error
+
+    def _renew_wal(self) -> None:
+        snapshot = self._snapshot()
+        self._syncer.forget(self._wal.renew(after=snapshot))
+        if snapshot:
+            known = list_segments(self._bus_dir, WAL)
+            older = [path for path in known if path != self._wal.segment.path]
+            self._obsolete_wal = older[:-KEPT_WAL_SEGMENTS]
+            if crash_points.armed:
+                crash_points.reach("aggregator.snapshot_written")
+        self._retire_obsolete_wal()
+        self._syncer.dirty(self._wal.segment, self._history.segment)
+
+    def _renew_history(self) -> None:
+        needed = self._needed_layouts()
+        valid_bytes = self._history.synced_bytes
+        layouts = [_layout_record(layout, tags) for layout, tags in needed.items()]
+        self._syncer.forget(self._history.renew(before=layouts))
+        self._announced = needed
+        old = self.segments.pop()
+        if valid_bytes:
+            self.segments.append(old._replace(valid_bytes=valid_bytes))
+        self.renewals += 1
+        self.segments.append(HistorySegment(self._history.segment.path, self._synced_update + 1))
+        self._syncer.dirty(self._wal.segment, self._history.segment)
+
+    def _retire_obsolete_wal(self) -> None:
+        """Older wal segments may go once the snapshot that replaces them is on the disk."""
+        if self._obsolete_wal:
+            self._syncer.remove_after_sync(self._obsolete_wal)
+            self._obsolete_wal = []
+
+    def _needed_layouts(self) -> dict[int, tuple[str, ...]]:
+        """The layouts of what a new segment begins with."""
+        needed = self._history.layouts_in_memory() | self._used_layouts
+        return {layout: tags for layout, tags in self._announced.items() if layout in needed}
+
+    def _forget_announced(self) -> None:
+        """A layout may be announced twice in a segment, but not all can be remembered."""
+        if len(self._announced) >= self._most_announced:
+            self._announced = self._needed_layouts()
+            self._most_announced = max(MAX_ANNOUNCED, 2 * len(self._announced))
+
+
+def _layout_record(layout: int, tags: tuple[str, ...]) -> bytes:
+    payload = encode_payload(UpdateLayout(layout, tags))
+    return encode_record(RecordKind.UPDATE_LAYOUT, 0, payload)
+
+
+def _sync_directory(path: Path) -> None:
+    fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)

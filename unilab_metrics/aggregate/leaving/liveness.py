@@ -1,0 +1,226 @@
+"""Which sources are gone, and taking in what they left on this node.
+
+The order is fixed: dead, leftovers adopted, lost. Dead means its lease is free and its process
+gone or silent for 5 s (same node), or that nothing was heard for ``lost_after_s`` (another
+node); silence alone means nothing.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from unilab_metrics.aggregate.core import Core
+from unilab_metrics.aggregate.folding.entries import OpenAttempt, SourceGone
+from unilab_metrics.aggregate.folding.sources import SourceState
+from unilab_metrics.aggregate.leaving.deaths import Deaths, ending_words, sentence_end
+from unilab_metrics.aggregate.leaving.leftovers import Orphan, SpoolDirectories
+from unilab_metrics.aggregate.process_log import say
+from unilab_metrics.aggregate.receiving.peers import Peer
+from unilab_metrics.aggregate.receiving.receiver import accept, admit
+from unilab_metrics.storage import lease
+from unilab_metrics.storage.orphans import remove_spool
+from unilab_metrics.storage.process_table import is_running
+from unilab_metrics.storage.spool_reader import LEASE_NAME, SpoolReader
+from unilab_schema.control import Hello
+from unilab_schema.identity import LEARNER
+
+_READ_BYTES = 512 * 1024
+_LEASE_DOUBTED_NS = 5_000_000_000
+"""A lease that is free although its holder seems to live counts after this silence."""
+
+
+class Liveness:
+    """Owned by the aggregator's main thread."""
+
+    def __init__(
+        self,
+        core: Core,
+        *,
+        boot_id: str,
+        spools: SpoolDirectories,
+        lost_after_s: float,
+        peer: Callable[[SourceState], Peer],
+        bus_dir: Path | None = None,
+    ) -> None:
+        """``bus_dir``: where launchers say how their processes ended."""
+        self._core = core
+        self._boot_id = boot_id
+        self._spools = spools
+        self._lost_after_ns = int(lost_after_s * 1e9)
+        self._peer = peer
+        self._deaths = Deaths(bus_dir, boot_id)
+        self._adopted: dict[Path, SourceState] = {}
+        self._emptied: set[int] = set()
+        self.is_closing = False
+        """Whether spools of unknown processes are left to the next aggregator."""
+
+    def is_dead(self, source: SourceState) -> bool:
+        """Whether the source's process is known to be gone."""
+        peer = self._peer(source)
+        silent_ns = time.monotonic_ns() - peer.heard_mono_ns
+        if peer.adopted_upto is not None and source.cursor >= peer.adopted_upto:
+            return True
+        identity = source.identity
+        if identity.boot_id != self._boot_id:
+            return silent_ns > self._lost_after_ns
+        path = Path(identity.lease_path)
+        try:
+            if not lease.is_free(path):
+                return False
+            if silent_ns > _LEASE_DOUBTED_NS:
+                return True
+            # Somebody may have removed the file, or closed a second descriptor of it in its
+            # holder's process, which frees it: neither shows that the holder is gone.
+            return path.exists() and not is_running(identity.pid, identity.started_mono_ns)
+        except (OSError, ValueError):
+            return silent_ns > self._lost_after_ns
+
+    def may_listen(self, source: SourceState) -> bool:
+        """Whether a process of this node is still there to read an answer."""
+        if source.identity.boot_id != self._boot_id:
+            return False
+        try:
+            return not lease.is_free(Path(source.identity.lease_path))
+        except (OSError, ValueError):
+            return False
+
+    def check(self) -> None:
+        """Look at every live source once; adopt and close what is gone."""
+        for source in self._core.state.data.sources:
+            if source.status != "live":
+                self._adopt_late_rest(source)
+                continue
+            if source.ended is not None:
+                self._leave(source, "finished")
+            elif self.is_dead(source):
+                self.vacate(source)
+            else:
+                self._deaths.watch(source)
+        self.adopt_orphans()
+        self._remove_adopted()
+
+    def vacate(self, source: SourceState) -> None:
+        """A dead source: take what is left in its spool, then call it finished or lost. One
+        whose spool the disk has no room for yet stays as it is until another call."""
+        if not self.adopt_rest(source):
+            return
+        self._leave(source, "finished" if source.ended is not None else "lost")
+
+    def _adopt_late_rest(self, source: SourceState) -> None:
+        """Of a process that was given up while it lived: superseded, or silent for long."""
+        if source.status != "lost" or source.index in self._emptied:
+            return
+        directory = self._spools.spool_of(source.identity)
+        if directory is None or (lease.is_free(directory / LEASE_NAME) and self.adopt_rest(source)):
+            self._emptied.add(source.index)
+
+    def close(self) -> None:
+        """Hold nothing any more."""
+        self._deaths.close()
+
+    def adopt_rest(self, source: SourceState) -> bool:
+        """Take what lies beyond the cursor in the spool of a source whose process is gone.
+        False if the disk has no room for all of it yet."""
+        directory = self._spools.spool_of(source.identity)
+        if directory is None or not self._is_spool_of(source, directory):
+            return True
+        return self._adopt(source, directory)
+
+    def remove_finished(self) -> None:
+        """At the end of the run: every spool that is durable and whose process is gone."""
+        for source in self._core.state.data.sources:
+            directory = self._spools.spool_of(source.identity)
+            if (
+                directory is not None
+                and self._is_spool_of(source, directory)
+                and self._core.durable_cursor(source.index) >= source.cursor
+                and lease.is_free(directory / LEASE_NAME)
+                and (source.ended is not None or SpoolReader(directory).last() <= source.cursor)
+            ):
+                remove_spool(directory)
+        self._spools.remove_empty()
+
+    def _is_spool_of(self, source: SourceState, directory: Path) -> bool:
+        if source.identity.boot_id == self._boot_id:
+            return True
+        # A node that was started again still has what lay on its disk.
+        found = SpoolReader(directory).identity
+        is_same = found is not None and found.incarnation == source.identity.incarnation
+        return is_same and lease.is_free(directory / LEASE_NAME)
+
+    def _is_unreachable(self, source: SourceState) -> bool:
+        """Whether its silence is all that we know."""
+        is_elsewhere = source.identity.boot_id != self._boot_id
+        return is_elsewhere and self._peer(source).adopted_upto is None
+
+    def _leave(self, source: SourceState, how: str) -> None:
+        text, ending = "", ""
+        if how == "lost":
+            status = self._deaths.status_of(source)
+            ending = ending_words(status)
+            text = f"{source.name} {sentence_end(status)}"
+            if self._is_unreachable(source):
+                silent_s = (time.monotonic_ns() - self._peer(source).heard_mono_ns) / 1e9
+                text = f"{source.name} has not been heard of for {silent_s:.0f} s"
+            say(text)
+        self._deaths.forget(source)
+        now = time.monotonic_ns()
+        self._core.fold(SourceGone(source.index, how, time.time_ns(), now, text, ending))
+
+    def _adopt(self, source: SourceState, directory: Path) -> bool:
+        reader = SpoolReader(directory)
+        for batch in reader.batches(source.cursor, _READ_BYTES):
+            if not self._core.makes_room():
+                return False
+            accepted = accept(source, batch.records, 0)
+            if accepted.entry is not None:
+                self._core.fold(accepted.entry, accepted.records)
+        self._adopted[directory] = source
+        return True
+
+    def adopt_orphans(self) -> None:
+        """Take in the spools of processes that were killed before we ever heard of them."""
+        if self.is_closing:
+            return
+        known = {Path(s.identity.spool_path) for s in self._core.state.data.sources}
+        orphans = list(self._spools.orphans(known))
+        # Learners first, by rank: rank 0 opens the attempt that the others belong to.
+        for orphan in sorted(orphans, key=_order):
+            self._adopt_unknown(orphan.directory)
+
+    def _adopt_unknown(self, directory: Path) -> None:
+        """The spool of a process that was killed before we ever heard of it."""
+        reader = SpoolReader(directory)
+        identity = reader.identity
+        if identity is None or Path(identity.spool_path) != directory:
+            return
+        state = self._core.state
+        # Holes at the start are gap records of the reader, so the first sequence is 1.
+        hello = Hello(identity, 1, 0, 0, 0)
+        admission = admit(state, hello, self.is_dead, is_orphan=True)
+        if admission.vacate is not None:
+            self.vacate(admission.vacate)
+            admission = admit(state, hello, self.is_dead, is_orphan=True)
+        if admission.refusal is not None:
+            return
+        if admission.opens_attempt:
+            self._core.seal_all()
+            self._core.fold(OpenAttempt(state.data.attempt + 1, time.time_ns()))
+        for entry in admission.entries:
+            self._core.fold(entry)
+        source = state.source_of(identity.incarnation)
+        if source is not None and source.status == "live":
+            self.vacate(source)
+
+    def _remove_adopted(self) -> None:
+        for directory, source in list(self._adopted.items()):
+            if self._core.durable_cursor(source.index) >= source.cursor:
+                del self._adopted[directory]
+                remove_spool(directory)
+
+
+def _order(orphan: Orphan) -> tuple[bool, int, int]:
+    identity = orphan.identity
+    return identity.key.role != LEARNER, identity.key.rank, identity.started_unix_ns

@@ -1,0 +1,76 @@
+"""Connections of sources: who was heard when, and who must be answered. Not journaled."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from unilab_metrics.aggregate.folding.sources import SourceState
+from unilab_schema.control import SourceFigures, SourceStatus
+
+SILENT_AFTER_S = 5.0
+REWIND_INTERVAL_NS = 200_000_000
+
+
+@dataclass
+class Peer:
+    """One source's connection. Times are the aggregator's monotonic clock.
+
+    ``hello_last``: the last sequence that there was when the source said Hello.
+    ``adopted_upto``: the last sequence of a dead source for which another process speaks.
+    ``duplicates`` and ``bad_messages`` count since the last news of the bus, see ``bus_meter``.
+    """
+
+    routing_id: bytes = b""
+    heard_mono_ns: int = 0
+    hello_last: int = 0
+    frame_mono_ns: int | None = None
+    adopted_upto: int | None = None
+    drops: dict[str, int] = field(default_factory=dict[str, int])
+    duplicates: int = 0
+    bad_messages: int = 0
+    figures: SourceFigures | None = None
+    has_news: bool = False
+    told_drops: dict[str, int] = field(default_factory=dict[str, int])
+    told_figures: SourceFigures | None = None
+    clock_skew_s: float = 0.0
+    must_answer: bool = False
+    must_rewind: bool = False
+    was_refused: bool = False
+    told_durable: int = -1
+    _rewound: tuple[int, int] = (-1, 0)
+
+    def may_rewind(self, cursor: int, mono_ns: int) -> bool:
+        """At most once per cursor value in 200 ms, or two rewinds would chase each other."""
+        at_cursor, at_mono_ns = self._rewound
+        if cursor == at_cursor and mono_ns - at_mono_ns < REWIND_INTERVAL_NS:
+            return False
+        self._rewound = (cursor, mono_ns)
+        return True
+
+
+def source_status(source: SourceState, peer: Peer, mono_ns: int) -> SourceStatus:
+    """What subscribers are told of a source."""
+    age_s = max(mono_ns - peer.heard_mono_ns, 0) / 1e9
+    state: str = source.status
+    if state == "live" and source.ended is not None:
+        state = "finished"
+    elif state == "live" and age_s > SILENT_AFTER_S:
+        state = "silent"
+    frame_age_s = None
+    if peer.frame_mono_ns is not None:
+        frame_age_s = max(mono_ns - peer.frame_mono_ns, 0) / 1e9
+    return SourceStatus(
+        source.identity.key,
+        source.identity.pid,
+        source.identity.host,
+        state,
+        age_s,
+        frame_age_s,
+        source.cursor,
+        source.lost_frames,
+        peer.drops or source.drops,
+        peer.clock_skew_s,
+        source.duplicates + peer.duplicates,
+        source.bad_messages + peer.bad_messages,
+        peer.figures,
+    )

@@ -1,0 +1,279 @@
+"""Who may publish, and which of their records are new: admission and the accept rule. Pure.
+
+Per incarnation: sequence = cursor + 1 is taken; up to the cursor is a duplicate; beyond it
+the source is asked to rewind. No clock orders or deduplicates anything.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from unilab_metrics.aggregate.folding.entries import (
+    AcceptedBatch,
+    Entry,
+    GapFound,
+    SourceGone,
+    SourceJoined,
+    SourceReturned,
+)
+from unilab_metrics.aggregate.folding.limits import MAX_GAP_FRAMES, MAX_SEQUENCE, hello_fault
+from unilab_metrics.aggregate.folding.sources import SourceState
+from unilab_metrics.aggregate.folding.state import AggregatorState
+from unilab_metrics.storage.records import Record, scan
+from unilab_schema.codec import FrameDecodeError, RecordKind, decode_payload
+from unilab_schema.control import Hello, Reject
+from unilab_schema.identity import LEARNER, Identity
+
+MAX_SOURCES = 4096
+"""Living ones. A long elastic run has many that are gone."""
+MAX_INCARNATIONS = 65_536
+"""Over the whole run: the aggregator must know each one again."""
+SOURCE_KINDS = frozenset(kind for kind in RecordKind if kind < RecordKind.UPDATE_LAYOUT)
+_ANNOUNCEMENTS = frozenset([RecordKind.LAYOUT, RecordKind.TAG_NAMES])
+
+IsDead = Callable[[SourceState], bool]
+_HELD = Reject("held", "waiting for rank 0 to open the next attempt", retry_after_s=0.5)
+
+
+class Admission(NamedTuple):
+    """Answer to a Hello. ``entries`` are journaled and folded before the source is known.
+
+    ``vacate``: a dead incarnation whose leftovers must be adopted first; ask again after
+    that. ``opens_attempt``: a new attempt begins before the entries.
+    """
+
+    entries: tuple[Entry, ...] = ()
+    refusal: Reject | None = None
+    vacate: SourceState | None = None
+    opens_attempt: bool = False
+
+
+class Acceptance(NamedTuple):
+    """What of a batch is new. ``rewind``: there is a hole after the cursor. ``is_damaged``:
+    some of its bytes are no records."""
+
+    entry: AcceptedBatch | None
+    records: list[Record]
+    duplicates: int
+    rewind: bool
+    is_damaged: bool = False
+
+
+def admit(
+    state: AggregatorState,
+    hello: Hello,
+    is_dead: IsDead,
+    *,
+    is_closing: bool = False,
+    is_orphan: bool = False,
+) -> Admission:
+    """Decide on a Hello. ``is_dead`` tells whether a source's process is known to be gone.
+
+    ``is_closing``: this aggregator is ending the run, which its successor may go on with.
+    ``is_orphan``: the process is dead already, and nobody but us will take what it left.
+    """
+    fault = hello_fault(hello)
+    if fault:
+        return Admission(refusal=Reject("bad_message", fault, final=True))
+    identity = hello.identity
+    known = state.source_of(identity.incarnation)
+    if known is not None:
+        return _known_again(known, hello)
+    if is_closing:
+        return Admission(refusal=Reject("closing", "the run is ending", retry_after_s=1.0))
+    if _is_full(state):
+        text = f"{MAX_SOURCES} sources publish already, or {MAX_INCARNATIONS} have been here"
+        return Admission(refusal=Reject("too_many_sources", text, final=True))
+    key = identity.key
+    occupant = state.occupant(key.rank, key.role, key.instance)
+    if occupant is not None and occupant.status == "live" and occupant.ended is None:
+        return _claim(state, occupant, hello, is_dead, is_orphan=is_orphan)
+    return _join(state, identity, is_dead, is_orphan=is_orphan)
+
+
+def _claim(
+    state: AggregatorState,
+    occupant: SourceState,
+    hello: Hello,
+    is_dead: IsDead,
+    *,
+    is_orphan: bool,
+) -> Admission:
+    """On a Hello for a place in which a process is at work, as far as it has said."""
+    if is_dead(occupant):
+        return Admission(vacate=occupant)
+    if occupant.joined < state.data.attempt and not is_orphan:
+        return Admission((_superseded(occupant, hello), _joined(state, hello.identity)))
+    zero = state.learner_zero()
+    if zero is not None and zero is not occupant and _is_gone(zero, is_dead):
+        return Admission(refusal=_HELD)
+    text = f"the {occupant.name} lives, so there is no place for another"
+    return Admission(refusal=Reject("duplicate_rank", text, retry_after_s=1.0))
+
+
+def returned(
+    state: AggregatorState, source: SourceState, silent_s: float, unix_ns: int, mono_ns: int
+) -> SourceReturned | None:
+    """What to fold when a source says something that was taken for lost: over the network a
+    silent process cannot be told from a dead one. ``None`` for one that was not, or whose place
+    or attempt is somebody else's by now."""
+    data = state.data
+    key = source.identity.key
+    if source.status != "lost" or source.ended is not None or data.ended is not None:
+        return None
+    is_in_place = state.occupant(key.rank, key.role, key.instance) is source
+    if not is_in_place or source.attempt != data.attempt:
+        return None
+    text = f"{source.name} is heard again after {silent_s:.0f} s and was not lost"
+    return SourceReturned(source.index, unix_ns, mono_ns, text)
+
+
+def _is_full(state: AggregatorState) -> bool:
+    sources = state.data.sources
+    if len(sources) < MAX_SOURCES:
+        return False
+    alive = sum(source.status == "live" and source.ended is None for source in sources)
+    return alive >= MAX_SOURCES or len(sources) >= MAX_INCARNATIONS
+
+
+def _superseded(survivor: SourceState, hello: Hello) -> SourceGone:
+    identity = hello.identity
+    text = (
+        f"{survivor.name} belongs to an earlier attempt; pid {identity.pid} on {identity.host} has "
+        "taken its place, and what it still says is counted as late"
+    )
+    return SourceGone(survivor.index, "superseded", hello.unix_ns, hello.mono_ns, text)
+
+
+def _joined(state: AggregatorState, identity: Identity) -> SourceJoined:
+    return SourceJoined(len(state.data.sources), identity)
+
+
+def _join(
+    state: AggregatorState, identity: Identity, is_dead: IsDead, *, is_orphan: bool
+) -> Admission:
+    joined = _joined(state, identity)
+    zero = state.learner_zero()
+    attempt = state.data.attempt
+    has_ended = state.data.ended is not None
+    if zero is None or zero.attempt != attempt:
+        return Admission((joined,), opens_attempt=has_ended)
+    if identity.key.role == LEARNER and identity.key.rank == 0:
+        return Admission((joined,), opens_attempt=True)
+    zero_is_gone = _is_gone(zero, is_dead)
+    occupant = state.occupant(identity.key.rank, identity.key.role, identity.key.instance)
+    had_its_turn = occupant is not None and occupant.attempt == attempt
+    if _began_before_the_end(zero, identity):
+        # It was started again while rank 0 was still at work, and only says so afterwards.
+        had_its_turn = False
+    is_later = _is_of_the_next_attempt(zero, identity)
+    # A dead process of the same time only comes late: its place was taken meanwhile.
+    must_wait = is_later if is_orphan else had_its_turn or (zero.ended is None and is_later)
+    if has_ended or (zero_is_gone and must_wait):
+        return Admission(refusal=_HELD)
+    if occupant is not None and had_its_turn and _was_double(occupant, identity):
+        return Admission((joined, _too_late(occupant, joined)))
+    return Admission((joined,))
+
+
+def _is_gone(source: SourceState, is_dead: IsDead) -> bool:
+    return source.status != "live" or source.ended is not None or is_dead(source)
+
+
+def _was_double(occupant: SourceState, identity: Identity) -> bool:
+    """Whether another process claimed the place while the occupant, which has ended in order,
+    was at work in it."""
+    ended = occupant.ended_mono_ns
+    same_clock = identity.boot_id == occupant.identity.boot_id
+    is_other = identity.pid != occupant.identity.pid
+    return ended is not None and same_clock and is_other and identity.started_mono_ns < ended
+
+
+def _too_late(occupant: SourceState, joined: SourceJoined) -> SourceGone:
+    identity = joined.identity
+    text = (
+        f"pid {identity.pid} on {identity.host} claimed the place of {occupant.name} while that "
+        "was at work; what it has said is counted as late"
+    )
+    started = identity.started_unix_ns, identity.started_mono_ns
+    return SourceGone(joined.source, "superseded", *started, text)
+
+
+def _began_before_the_end(zero: SourceState, identity: Identity) -> bool:
+    ended = zero.ended_mono_ns
+    same_clock = identity.boot_id == zero.identity.boot_id
+    return ended is not None and same_clock and identity.started_mono_ns < ended
+
+
+def _is_of_the_next_attempt(zero: SourceState, identity: Identity) -> bool:
+    """Whether a process whose rank 0 is dead was started together with the next one."""
+    if identity.key.role == LEARNER and identity.run.world_size != zero.identity.run.world_size:
+        return True
+    same_clock = identity.boot_id == zero.identity.boot_id
+    return same_clock and identity.started_mono_ns > zero.watermark_mono_ns > 0
+
+
+def _known_again(source: SourceState, hello: Hello) -> Admission:
+    lost = hello.first - 1 - source.cursor
+    if lost <= 0:
+        return Admission()
+    if lost > MAX_GAP_FRAMES:
+        text = f"its spool begins at {hello.first}, its last frame here is {source.cursor}"
+        return Admission(refusal=Reject("bad_message", text, final=True))
+    text = "no longer in the spool"
+    return Admission((GapFound(source.index, source.cursor + 1, hello.first - 1, text),))
+
+
+def accept(
+    source: SourceState, data: bytes, watermark_mono_ns: int, *, most: int | None = None
+) -> Acceptance:
+    """Apply the accept rule to a batch's records. Damaged bytes end it: what follows is
+    beyond the cursor, so the source rewinds and passes over what it cannot read. So does
+    what follows after ``most`` records."""
+    if not data:
+        return Acceptance(None, [], 0, rewind=False)
+    found = scan(data, kinds=SOURCE_KINDS)
+    cursor = source.cursor
+    taken: list[Record] = []
+    duplicates = 0
+    rewind = bool(found.tail_reason)
+    is_damaged = bool(found.tail_reason or found.damaged)
+    for record in found.records:
+        sequence = record.sequence
+        if most is not None and len(taken) >= most:
+            rewind = True
+            break
+        if sequence == cursor + 1:
+            cursor = sequence
+        elif sequence == 0:
+            if record.kind not in _ANNOUNCEMENTS:
+                continue
+        elif sequence <= cursor:
+            duplicates += 1
+            continue
+        elif record.kind == RecordKind.GAP and _covers(record, cursor + 1):
+            cursor = sequence
+        else:
+            rewind = True
+            break
+        taken.append(record)
+    if not taken:
+        return Acceptance(None, [], duplicates, rewind, is_damaged)
+    records = b"".join(data[record.start : record.end] for record in taken)
+    if rewind:
+        # A watermark speaks of all that was sent, and a part of that was not taken.
+        watermark_mono_ns = 0
+    entry = AcceptedBatch(source.index, watermark_mono_ns, records)
+    return Acceptance(entry, taken, duplicates, rewind, is_damaged)
+
+
+def _covers(record: Record, sequence: int) -> bool:
+    """A gap's own sequence is the last one that it stands for."""
+    try:
+        gap = decode_payload(RecordKind.GAP, record.payload)
+    except FrameDecodeError:
+        return False
+    if not gap.first <= sequence <= gap.last == record.sequence <= MAX_SEQUENCE:
+        return False
+    return gap.last - sequence < MAX_GAP_FRAMES
