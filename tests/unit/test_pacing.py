@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import pytest
 from sources_on_paper import MS, PaperRun, PaperSource, two_learners
 
+from unilab_metrics.aggregate.folding import deciding, remembering
 from unilab_metrics.aggregate.folding.pacing import MAX_AHEAD, RETURN_S, must_wait
-from unilab_metrics.aggregate.folding.remembering import MAX_REMEMBERED_ITERATIONS
 from unilab_metrics.aggregate.receiving.peers import SILENT_AFTER_S, Peer
 from unilab_schema.control import SourceFigures
 from unilab_schema.updates import Supplement, Update
 
 S = 1000 * MS
+REMEMBERED = 1024
 
 
 def ahead(count: int = MAX_AHEAD) -> tuple[PaperRun, PaperSource, PaperSource]:
@@ -61,17 +63,21 @@ def test_a_dead_rank_is_not_waited_for() -> None:
     assert not waits(paper, zero, {one.index: Peer(b"one", hello_last=10_000)})
 
 
-def test_late_values_join_their_iteration_before_it_is_forgotten() -> None:
+def test_late_values_join_their_iteration_before_it_is_forgotten(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for module in (deciding, remembering):
+        monkeypatch.setattr(module, "MAX_REMEMBERED_ITERATIONS", REMEMBERED)
     paper, zero, one = two_learners()
-    paper.fold(one.iteration(MAX_REMEMBERED_ITERATIONS + 500, {"b": 1.0}))
-    for iteration in range(1, MAX_REMEMBERED_ITERATIONS + 1):
+    paper.fold(one.iteration(REMEMBERED + 500, {"b": 1.0}))
+    for iteration in range(1, REMEMBERED + 1):
         paper.fold(zero.iteration(iteration, {"a": 1.0}))
     paper.settle()
     other = paper.join(2, learners=2)
     paper.fold(other.iteration(1, {"c": 1.0}), other.iteration(400_000, {"c": 1.0}))
-    for iteration in range(MAX_REMEMBERED_ITERATIONS + 1, MAX_REMEMBERED_ITERATIONS + 400):
+    for iteration in range(REMEMBERED + 1, REMEMBERED + 400):
         paper.fold(zero.iteration(iteration, {"a": 1.0}))
     paper.settle()
     kinds = [(type(update), update.iteration) for update, _ in paper.updates()]
-    assert (Update, MAX_REMEMBERED_ITERATIONS + 399) in kinds
+    assert (Update, REMEMBERED + 399) in kinds
     assert (Supplement, 1) in kinds
