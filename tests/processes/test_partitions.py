@@ -119,6 +119,21 @@ def test_outage_delays_what_it_does_not_lose(hosts: TwoHosts, seconds: float) ->
 
 
 @pytest.mark.slow
+def test_thousands_of_iterations_without_a_host_get_its_values_when_it_is_back(
+    hosts: TwoHosts,
+) -> None:
+    training = NetworkTraining(hosts, interval_s=0.005, lost_after_s=4.0, straggler_s=2.0)
+    training.start()
+    steady(training)
+    hosts.cut()
+    # More than may be open at a time.
+    training.goes_on(1, count=2000)
+    hosts.mend()
+    training.goes_on(2)
+    is_whole(training, training.finish())
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("deaf", ["a", "b"])
 def test_half_of_a_cable_is_no_cable(hosts: TwoHosts, deaf: str) -> None:
     training = NetworkTraining(hosts, lost_after_s=4.0, straggler_s=2.0)
