@@ -85,6 +85,8 @@ class Series:
             self._newest.add_snapshot(batch.snapshot)
         for record in batch.records:
             entry = record.entry
+            # What follows the end takes it back.
+            self._ended = entry if isinstance(entry, RunEnded) else None
             if isinstance(entry, Update):
                 self._add_update(record.sequence, entry, record.tags, record.values())
             elif isinstance(entry, Supplement):
@@ -98,10 +100,8 @@ class Series:
             elif isinstance(entry, AttemptOpened):
                 self._window.clear()
                 self._collector_rows.clear()
-                self._last, self._ended, self._dropped = None, None, None
+                self._last, self._dropped = None, None
                 self._run, self._attempt = entry.run, entry.attempt
-            elif isinstance(entry, RunEnded):
-                self._ended = entry
 
     @property
     def behind(self) -> bool:

@@ -166,19 +166,6 @@ def test_what_is_no_run_is_refused(tmp_path: Path) -> None:
     recover(tmp_path, code=ExitCode.RUN_NOT_FOUND)
 
 
-def test_what_comes_after_the_end_is_named_and_is_in_no_backend(run_dir: Path) -> None:
-    whole_run(run_dir, 5)
-    publisher = source(0, "collector")
-    publisher.log({"reward/x": 1.0, "reward/y": 2.0})
-    end(publisher)
-    report = json.loads(recover(run_dir, "--json"))
-    assert report["complete"]
-    assert report["late_values"] > 0
-    assert report["ended_now"] is False
-    verify_run(run_dir)
-    assert recover(run_dir).startswith("nothing to do")
-
-
 def test_a_spool_of_a_node_that_was_started_again_is_taken_in(
     run_dir: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -252,12 +252,15 @@ def test_lost_source_does_not_come_back_into_the_place_of_another() -> None:
     assert heard(paper, one.index) == ""
 
 
-def test_lost_source_does_not_come_back_into_another_attempt_or_an_ended_run() -> None:
+def test_lost_source_does_not_come_back_into_another_attempt() -> None:
     paper, _, one = two()
     paper.lose(one)
     paper.fold(OpenAttempt(2, 0))
     assert heard(paper, one.index) == ""
+
+
+def test_lost_source_comes_back_into_a_run_that_has_ended() -> None:
     paper, _, one = two()
     paper.lose(one)
     paper.fold(RunEnd("failed", "", 0))
-    assert heard(paper, one.index) == ""
+    assert "heard again" in heard(paper, one.index)

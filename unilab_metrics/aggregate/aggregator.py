@@ -184,7 +184,7 @@ class _Aggregator:
         # somebody else can take their places.
         self._endurance.attempt("spools", self._liveness.check)
         self._turn()
-        while not self._patience.is_over(self._newcomers.ranks):
+        while not self._is_over():
             self._turn()
         if not self._core.state.data.sources:
             say("no source connected; ending")
@@ -194,6 +194,13 @@ class _Aggregator:
             say("ended by SIGTERM while sources live; their frames wait in the spools")
             return ExitCode.UNEXPECTED
         return self._close_run()
+
+    def _is_over(self) -> bool:
+        if not self._patience.is_over(self._newcomers.ranks):
+            return False
+        # What would take the end back later comes before it.
+        self._endurance.attempt("spools", self._liveness.check)
+        return self._patience.is_over(self._newcomers.ranks)
 
     # --- one turn ------------------------------------------------------------------------
 

@@ -10,6 +10,7 @@ import msgspec
 
 from unilab_metrics import crash_points
 from unilab_metrics.aggregate.folding.deciding import Decider
+from unilab_metrics.aggregate.folding.ending import withdrawal
 from unilab_metrics.aggregate.folding.entries import BusNews, Entry, Notice, Seal
 from unilab_metrics.aggregate.folding.state import AggregatorState
 from unilab_metrics.aggregate.journaling.blocks import BlockStore
@@ -67,14 +68,25 @@ class Core:
         return self.journal.epoch
 
     def fold(self, entry: Entry, records: list[Record] | None = None) -> None:
-        """Journal an entry and take it into the state."""
+        """Journal an entry and take it into the state. What comes of an attempt that has ended
+        and was not replaced opens it again."""
+        back = withdrawal(self.state.data, entry, time.time_ns(), time.monotonic_ns())
+        if back is not None:
+            say(back.text)
+            self._fold(back)
+        self._fold(entry, records)
+
+    def _fold(self, entry: Entry, records: list[Record] | None = None) -> None:
         self.journal.append(entry)
         published = self.state.handle(entry, records)
         self.journal.publish(published)
         self.blocks.add(published)
 
     def notice(self, kind: str, text: str) -> None:
-        """An event of the aggregator's own."""
+        """An event of the aggregator's own. Nothing that is only told follows the run's end."""
+        if self.state.data.ended is not None:
+            self.untold.append(text)
+            return
         self.fold(Notice(kind, text, time.monotonic_ns(), time.time_ns()))
 
     def seal_due(self, awaited_ranks: Callable[[], frozenset[int]]) -> None:
@@ -171,8 +183,7 @@ class Core:
             self._tell(self._sync_trouble.ends("syncing", now))
 
     def _tell(self, text: str) -> None:
-        data = self.state.data
-        if data.opened and data.ended is None:
+        if self.state.data.opened:
             self.notice("warning", text)
         else:
             self.untold.append(text)

@@ -131,7 +131,8 @@ class OfflineJournal:
 
     @property
     def late_values(self) -> int:
-        """Values that were adopted here after the run's end: in the journal, in no update."""
+        """Values that were adopted here and are in no update: their iterations have the tags
+        already, or their attempt was replaced by a later one."""
         return self._state.data.late_values - self._late_before
 
     def taken(self) -> list[Taken]:
@@ -155,7 +156,7 @@ class OfflineJournal:
                     self.elsewhere.append(source.identity)
             else:
                 # An aggregator that did not know the place of its spool has given it up.
-                self._liveness.adopt_rest(source)
+                self._liveness.vacate_again(source)
         self._liveness.check()
         self._adopt_refused()
         self._core.seal_all()

@@ -58,7 +58,8 @@ class BackendResult(NamedTuple):
 
 class Recovery(NamedTuple):
     """What was done. ``ended``: the text of a ``RunEnded`` that was missing, else ``None``.
-    ``late_values``: what came after the run's end, which is in the journal and in no backend.
+    ``late_values``: what is in the journal and in no backend, because its iteration has those
+    tags already or its attempt was replaced.
     ``elsewhere``: sources without a goodbye whose spools are not on this node. ``refused``:
     spools that were left where they are, and why. ``removed``: spool directories."""
 

@@ -38,7 +38,7 @@ def recovery_lines(recovery: Recovery) -> list[str]:
         f"losses       {_count(lost_frames, 'frame')} lost, dropped: {dropped_text(_drops(recovery))}"
     )
     if recovery.late_values:
-        late = f"{_count(recovery.late_values, 'value')} came after the run's end"
+        late = f"{_count(recovery.late_values, 'value')} for what is complete already"
         lines.append(f"late         {late}: in the journal, in no backend")
     if recovery.damaged_records:
         lines.append(f"damage       {_count(recovery.damaged_records, 'record')} of the wal")

@@ -27,7 +27,7 @@ from unilab_metrics.transport.rendezvous import aggregator_lease, bus_directory
 from unilab_metrics.write.items import Scalar, Scalars
 from unilab_metrics.write.position import Position
 from unilab_metrics.write.selection import Selection
-from unilab_schema.updates import AttemptOpened, RunEnded, Update
+from unilab_schema.updates import AttemptOpened, HistoryEntry, RunEnded, Update, UpdateLayout
 
 
 class HistoryFacts(NamedTuple):
@@ -170,22 +170,7 @@ class _History:
             raise VerificationError(
                 f"the history has entry {self.entries - 1} and then {record.sequence}"
             )
-        match record.entry:
-            case Update():
-                self.updates += 1
-                known = self._attempt(record.entry.attempt)
-                self.attempts[known.attempt] = known._replace(iterations=known.iterations + 1)
-            case RunEnded():
-                self.ended = record.entry.status
-                known = self._attempt(record.entry.attempt)
-                self.attempts[known.attempt] = known._replace(ended=self.ended)
-            case AttemptOpened():
-                self.ended = None
-                self._steps.clear()
-                known = self._attempt(record.entry.attempt)
-                self.attempts[known.attempt] = known._replace(ended=None)
-            case _:
-                pass
+        self._follow(record.entry)
         if record.sequence > self._held:
             self.behind += 1
             return []
@@ -194,8 +179,19 @@ class _History:
             self._check_steps(points)
         return points
 
-    def _attempt(self, number: int) -> AttemptFacts:
-        return self.attempts.get(number, AttemptFacts(number, 0, None))
+    def _follow(self, entry: HistoryEntry) -> None:
+        if isinstance(entry, UpdateLayout):
+            return
+        # What follows an attempt's end takes it back.
+        self.ended = entry.status if isinstance(entry, RunEnded) else None
+        known = self.attempts.get(entry.attempt, AttemptFacts(entry.attempt, 0, None))
+        known = known._replace(ended=self.ended)
+        if isinstance(entry, Update):
+            self.updates += 1
+            known = known._replace(iterations=known.iterations + 1)
+        elif isinstance(entry, AttemptOpened):
+            self._steps.clear()
+        self.attempts[known.attempt] = known
 
     def _check_steps(self, points: list[Point]) -> None:
         for point in points:

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from unilab_metrics.aggregate.folding.attendance import is_everyone_done
 from unilab_metrics.aggregate.folding.entries import Seal
+from unilab_metrics.aggregate.folding.late_reports import WHY as WHY_REPORTS
+from unilab_metrics.aggregate.folding.late_reports import has_late_reports
 from unilab_metrics.aggregate.folding.remembering import MAX_REMEMBERED_ITERATIONS
 from unilab_metrics.aggregate.folding.sealing import Shares
 from unilab_metrics.aggregate.folding.state import AggregatorState
@@ -89,6 +91,9 @@ class Decider:
             return Seal(window.iteration, mono_ns, unix_ns, "end")
         if windows.late:
             return Seal(min(windows.late), mono_ns, unix_ns, "end", supplement=True)
+        last = self._state.data.last_iteration
+        if last is not None and has_late_reports(self._state):
+            return Seal(last, mono_ns, unix_ns, WHY_REPORTS, supplement=True)
         return None
 
     def _why_now(

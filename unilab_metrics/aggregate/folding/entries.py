@@ -31,6 +31,7 @@ class EntryKind(IntEnum):
     RUN_END = 71
     SNAPSHOT = 72
     SOURCE_RETURNED = 73
+    END_WITHDRAWN = 74
 
 
 class SourceJoined(msgspec.Struct, frozen=True, array_like=True):
@@ -100,8 +101,8 @@ class BusNews(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Seal(msgspec.Struct, frozen=True, array_like=True):
-    """Reduce an iteration now. ``why``: ``complete``, ``straggler``, ``overflow``, ``end``.
-    ``bus``: the update gets the ``Bus/…`` tags, with these news taken in."""
+    """Reduce an iteration now. ``why``: ``complete``, ``straggler``, ``overflow``, ``end``,
+    or ``reports``: no frames, but the reports that are left of sealed iterations. ``bus``: the update gets the ``Bus/…`` tags, with these news taken in."""
 
     iteration: int
     mono_ns: int
@@ -136,6 +137,14 @@ class RunEnd(msgspec.Struct, frozen=True, array_like=True):
     unix_ns: int
 
 
+class EndWithdrawn(msgspec.Struct, frozen=True, array_like=True):
+    """More of the attempt has come after its end, which holds no longer."""
+
+    unix_ns: int
+    mono_ns: int
+    text: str
+
+
 Entry = (
     SourceJoined
     | AcceptedBatch
@@ -146,6 +155,7 @@ Entry = (
     | OpenAttempt
     | Notice
     | RunEnd
+    | EndWithdrawn
 )
 
 KIND_OF_ENTRY: dict[type[msgspec.Struct], EntryKind] = {
@@ -158,9 +168,10 @@ KIND_OF_ENTRY: dict[type[msgspec.Struct], EntryKind] = {
     OpenAttempt: EntryKind.ATTEMPT,
     Notice: EntryKind.NOTICE,
     RunEnd: EntryKind.RUN_END,
+    EndWithdrawn: EntryKind.END_WITHDRAWN,
 }
 
-TWICE = frozenset([EntryKind.SOURCE_JOINED, EntryKind.ATTEMPT])
+TWICE = frozenset([EntryKind.SOURCE_JOINED, EntryKind.ATTEMPT, EntryKind.END_WITHDRAWN])
 """Kinds that are written twice in a row, and folded once: every later entry builds on them, so a
 single damaged record must not cost them."""
 

@@ -39,6 +39,8 @@ if TYPE_CHECKING:
     from unilab_metrics.storage.records import Record
 
 _MAX_STATUS_CHARS = 64
+_OWN_ACCOUNT = (Layout, TagNames, Gap, Drops, End)
+"""Frames that change nothing but what is known of their source."""
 
 
 def take_records(
@@ -71,8 +73,8 @@ def _take(  # noqa: PLR0912 - one case per record kind
         raise FrameDecodeError("frame", f"{len(record.payload)} bytes")
     frame = decode_payload(record.kind, record.payload)
     check_numbers(frame)
-    if state.data.ended is not None:
-        # The run's end is its last entry; what a finished process adds stays in the wal.
+    if state.data.ended is not None and not isinstance(frame, _OWN_ACCOUNT):
+        # Of an attempt that a later one has replaced: what is of this one withdraws its end.
         _count_late(state, source, 1)
         return []
     match frame:
@@ -136,6 +138,7 @@ def _take_values(
         _count_late(state, source, len(frame.values) // 8)
         return
     source.last_iteration = iteration
+    source.newest_stamp = (frame.mono_ns, frame.unix_ns)
     share = RankShare(source.index, source.rank, frame.mono_ns, frame.unix_ns, frame.env_steps)
     values = Values(key_set, frame.values, frame.weights, frame.already_reduced)
     if frame.already_reduced and source.rank != 0:

@@ -14,9 +14,10 @@ import numpy as np
 
 from unilab_metrics.aggregate.folding.attendance import MAX_NAMED_RANKS, waive_missing
 from unilab_metrics.aggregate.folding.bus_tags import bus_supplier, take_news
+from unilab_metrics.aggregate.folding.late_reports import WHY as WHY_REPORTS
+from unilab_metrics.aggregate.folding.late_reports import seal_late_reports
 from unilab_metrics.aggregate.folding.merging import merge_frames
 from unilab_metrics.aggregate.folding.packed import Float64s, pack_values
-from unilab_metrics.aggregate.folding.pieces import ends_of_pieces
 from unilab_metrics.aggregate.folding.reduction import Reduced, Supplier, reduce_over_ranks
 from unilab_metrics.aggregate.folding.remembering import (
     forgotten_through,
@@ -24,12 +25,12 @@ from unilab_metrics.aggregate.folding.remembering import (
     remember_latest,
     remember_layout,
     remember_nonfinite,
-    tags_of_sealed,
 )
 from unilab_metrics.aggregate.folding.reports import reduce_over_time
+from unilab_metrics.aggregate.folding.supplements import add_missing, pieces, supplement
 from unilab_metrics.aggregate.folding.window import RankShare, Window
 from unilab_schema.timing import ITERATION_WALL, learner_phases
-from unilab_schema.updates import Supplement, Update
+from unilab_schema.updates import Update
 
 if TYPE_CHECKING:
     from unilab_metrics.aggregate.folding.entries import Seal
@@ -39,8 +40,6 @@ if TYPE_CHECKING:
 Shares = Iterable[RankShare]
 
 ITERATION_TAG = "Train/iteration"
-MAX_SINGLE_TAGS = 100
-"""Names of this many tags fit one record, however long they are."""
 
 
 def seal(state: AggregatorState, decision: Seal) -> list[Publication]:
@@ -49,7 +48,7 @@ def seal(state: AggregatorState, decision: Seal) -> list[Publication]:
         take_news(state, decision.bus)
     window = state.data.windows.close(decision.iteration, supplement=decision.supplement)
     if window is None:
-        return []
+        return seal_late_reports(state, decision) if decision.why == WHY_REPORTS else []
     shares = sorted(window.shares.values(), key=lambda s: (s.rank, s.source))
     if decision.supplement:
         return _seal_supplement(state, decision, shares)
@@ -76,7 +75,7 @@ def _seal_iteration(
     remember_nonfinite(state, reduced, suppliers, window.iteration)
     reported = {share.rank for share in shares}
     expected = state.ranks_expected()
-    head, *rest = _pieces(state, reduced)
+    head, *rest = pieces(state, reduced)
     layout, tags = state.layouts.number(head.columns)
     data.iterations_sealed += 1
     data.last_iteration = window.iteration
@@ -97,20 +96,8 @@ def _seal_iteration(
     )
     published = state.publication(update, tags)
     remember_latest(state, head, published.sequence)
-    more = [_supplement(state, decision, first, piece) for piece in rest]
+    more = [supplement(state, decision, first.unix_ns, piece) for piece in rest]
     return [*warned, *opened, published, *more]
-
-
-def _pieces(state: AggregatorState, reduced: Reduced) -> list[Reduced]:
-    """What fits one record each; almost always all of it."""
-    if len(reduced.columns) <= MAX_SINGLE_TAGS:
-        return [reduced]
-    pieces: list[Reduced] = []
-    start = 0
-    for end in ends_of_pieces(state.columns.names(reduced.columns)):
-        pieces.append(Reduced(reduced.columns[start:end], reduced.values[start:end]))
-        start = end
-    return pieces
 
 
 def _seal_supplement(
@@ -119,41 +106,13 @@ def _seal_supplement(
     data = state.data
     suppliers = [s for share in shares for s in _learner_suppliers(state, share)]
     reduced = reduce_over_ranks(suppliers, state.columns)
-    tags = state.columns.names(reduced.columns)
     if decision.iteration > forgotten_through(data.sealed_tags):
         # Perhaps higher ones were sealed first, at their deadline; nobody had this one by then.
         missed_iteration(state, decision.iteration)
-    known = tags_of_sealed(state, decision.iteration)
-    had = set(tags) if known is None else known
-    keep = np.array([tag not in had for tag in tags], dtype=bool)
-    late = len(tags) - int(keep.sum())
+    published, late = add_missing(state, decision, reduced, shares[0].unix_ns)
     data.late_values += late
     for share in shares:
         data.sources[share.source].late_values += late
-    if known is None or not keep.any():
-        return []
-    added = Reduced(reduced.columns[keep], reduced.values[keep])
-    return [_supplement(state, decision, shares[0], piece) for piece in _pieces(state, added)]
-
-
-def _supplement(
-    state: AggregatorState, decision: Seal, share: RankShare, added: Reduced
-) -> Publication:
-    data = state.data
-    layout, tags = state.layouts.number(added.columns)
-    data.sealed_tags[decision.iteration].append(layout)
-    supplement = Supplement(
-        data.attempt,
-        decision.iteration,
-        data.env_steps,
-        share.unix_ns,
-        decision.mono_ns,
-        data.elapsed_s,
-        layout,
-        pack_values(added.values),
-    )
-    published = state.publication(supplement, tags)
-    remember_latest(state, added, published.sequence)
     return published
 
 

@@ -32,6 +32,7 @@ class SourceState(msgspec.Struct, array_like=True):
     ``env_steps``: a learner's counter as of its last sealed iteration.
     ``training_mono_ns``: end of its warm-up, on its own clock. ``log_cost``: calls of its
     ``log()`` and nanoseconds inside them, between the last two ``figures``.
+    ``newest_stamp``: monotonic and wall time of a learner's newest iteration.
     """
 
     index: int
@@ -60,6 +61,7 @@ class SourceState(msgspec.Struct, array_like=True):
     bad_messages: int = 0
     figures: SourceFigures | None = None
     log_cost: tuple[int, int] = (0, 0)
+    newest_stamp: tuple[int, int] = (0, 0)
 
     @property
     def rank(self) -> int:

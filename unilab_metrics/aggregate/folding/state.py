@@ -12,9 +12,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from unilab_metrics.aggregate.folding import attendance, frame_intake, sealing
+from unilab_metrics.aggregate.folding import attendance, ending, frame_intake, sealing
 from unilab_metrics.aggregate.folding.entries import (
     AcceptedBatch,
+    EndWithdrawn,
     Entry,
     GapFound,
     Notice,
@@ -43,7 +44,7 @@ from unilab_metrics.storage.records import Record, scan
 from unilab_schema.frames import EventFrame, Scalar
 from unilab_schema.identity import LEARNER
 from unilab_schema.metrics import MetricTable
-from unilab_schema.updates import AttemptOpened, EventUpdate, HistoryEntry, RunEnded
+from unilab_schema.updates import AttemptOpened, EventUpdate, HistoryEntry
 
 _NO_FACTS: Mapping[str, Scalar] = {}
 
@@ -82,7 +83,9 @@ class AggregatorState:
 
     # --- folding -------------------------------------------------------------------------
 
-    def handle(self, entry: Entry, records: list[Record] | None = None) -> list[Publication]:
+    def handle(  # noqa: PLR0911 - one case per kind of entry
+        self, entry: Entry, records: list[Record] | None = None
+    ) -> list[Publication]:
         """Fold an entry. ``records``: those of an ``AcceptedBatch``, if already scanned."""
         match entry:
             case AcceptedBatch():
@@ -110,11 +113,9 @@ class AggregatorState:
                 data = entry.data
                 return [self.own_event(entry.kind, entry.text, entry.mono_ns, entry.unix_ns, data)]
             case RunEnd():
-                self.data.ended = entry.status
-                self.data.ended_text = entry.text
-                self.data.ended_unix_ns = entry.unix_ns
-                ended = RunEnded(self.data.attempt, entry.status, entry.unix_ns, entry.text)
-                return [*self.ensure_opened(entry.unix_ns), self.publication(ended)]
+                return ending.end_run(self, entry)
+            case EndWithdrawn():
+                return ending.withdraw_end(self, entry)
 
     def publication(self, entry: HistoryEntry, tags: tuple[str, ...] = ()) -> Publication:
         """Give a history entry the next update sequence."""

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from unilab_metrics.aggregate.folding.entries import (
+    EndWithdrawn,
     Entry,
     EntryKind,
     OpenAttempt,
@@ -109,6 +110,8 @@ def is_copy(state: AggregatorState, entry: Entry) -> bool:
             return entry.source < len(state.data.sources)
         case OpenAttempt():
             return entry.attempt <= state.data.attempt
+        case EndWithdrawn():
+            return state.data.ended is None
         case _:
             return False
 

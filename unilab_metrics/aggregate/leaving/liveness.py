@@ -15,16 +15,16 @@ from unilab_metrics.aggregate.core import Core
 from unilab_metrics.aggregate.folding.entries import OpenAttempt, SourceGone
 from unilab_metrics.aggregate.folding.sources import SourceState
 from unilab_metrics.aggregate.leaving.deaths import Deaths, ending_words, sentence_end
+from unilab_metrics.aggregate.leaving.launch_order import in_launch_order, is_rank_zero
 from unilab_metrics.aggregate.leaving.leftovers import Orphan, SpoolDirectories
 from unilab_metrics.aggregate.process_log import say
 from unilab_metrics.aggregate.receiving.peers import Peer
 from unilab_metrics.aggregate.receiving.receiver import accept, admit
 from unilab_metrics.storage import lease
-from unilab_metrics.storage.orphans import remove_spool
+from unilab_metrics.storage.orphans import is_abandoned, remove_spool
 from unilab_metrics.storage.process_table import is_running
 from unilab_metrics.storage.spool_reader import LEASE_NAME, SpoolReader
 from unilab_schema.control import Hello
-from unilab_schema.identity import LEARNER
 
 _READ_BYTES = 512 * 1024
 _LEASE_DOUBTED_NS = 5_000_000_000
@@ -104,23 +104,32 @@ class Liveness:
     def vacate(self, source: SourceState) -> None:
         """A dead source: take what is left in its spool, then call it finished or lost. One
         whose spool the disk has no room for yet stays as it is until another call."""
-        if not self.adopt_rest(source):
+        if not self._adopt_rest(source):
             return
         self._leave(source, "finished" if source.ended is not None else "lost")
 
     def _adopt_late_rest(self, source: SourceState) -> None:
         """Of a process that was given up while it lived: superseded, or silent for long."""
-        if source.status != "lost" or source.index in self._emptied:
+        if source.status != "lost" or source.index in self._emptied or self.is_closing:
             return
         directory = self._spools.spool_of(source.identity)
-        if directory is None or (lease.is_free(directory / LEASE_NAME) and self.adopt_rest(source)):
+        if directory is None or (is_abandoned(directory) and self.vacate_again(source)):
             self._emptied.add(source.index)
 
     def close(self) -> None:
         """Hold nothing any more."""
         self._deaths.close()
 
-    def adopt_rest(self, source: SourceState) -> bool:
+    def vacate_again(self, source: SourceState) -> bool:
+        """One that was given up: take what is left in its spool, with its goodbye if it said
+        one. False if the disk has no room for all of it yet."""
+        if not self._adopt_rest(source):
+            return False
+        if source.status == "lost" and source.ended is not None:
+            self._leave(source, "finished")
+        return True
+
+    def _adopt_rest(self, source: SourceState) -> bool:
         """Take what lies beyond the cursor in the spool of a source whose process is gone.
         False if the disk has no room for all of it yet."""
         directory = self._spools.spool_of(source.identity)
@@ -185,17 +194,20 @@ class Liveness:
         if self.is_closing:
             return
         known = {Path(s.identity.spool_path) for s in self._core.state.data.sources}
-        orphans = list(self._spools.orphans(known))
-        # Learners first, by rank: rank 0 opens the attempt that the others belong to.
-        for orphan in sorted(orphans, key=_order):
-            self._adopt_unknown(orphan.directory)
+        put_off: list[Orphan] = []
+        for orphan in in_launch_order(list(self._spools.orphans(known))):
+            if not self._adopt_unknown(orphan):
+                put_off.append(orphan)
+            elif is_rank_zero(orphan.identity):
+                # They were waiting for an attempt, and this one comes before the next.
+                put_off = [one for one in put_off if not self._adopt_unknown(one)]
 
-    def _adopt_unknown(self, directory: Path) -> None:
-        """The spool of a process that was killed before we ever heard of it."""
-        reader = SpoolReader(directory)
-        identity = reader.identity
-        if identity is None or Path(identity.spool_path) != directory:
-            return
+    def _adopt_unknown(self, orphan: Orphan) -> bool:
+        """The spool of a process that was killed before we ever heard of it. False for one
+        that is left to a later attempt."""
+        identity = orphan.identity
+        if Path(identity.spool_path) != orphan.directory:
+            return False
         state = self._core.state
         # Holes at the start are gap records of the reader, so the first sequence is 1.
         hello = Hello(identity, 1, 0, 0, 0)
@@ -204,7 +216,7 @@ class Liveness:
             self.vacate(admission.vacate)
             admission = admit(state, hello, self.is_dead, is_orphan=True)
         if admission.refusal is not None:
-            return
+            return False
         if admission.opens_attempt:
             self._core.seal_all()
             self._core.fold(OpenAttempt(state.data.attempt + 1, time.time_ns()))
@@ -213,14 +225,12 @@ class Liveness:
         source = state.source_of(identity.incarnation)
         if source is not None and source.status == "live":
             self.vacate(source)
+        elif source is not None:
+            self.vacate_again(source)
+        return True
 
     def _remove_adopted(self) -> None:
         for directory, source in list(self._adopted.items()):
             if self._core.durable_cursor(source.index) >= source.cursor:
                 del self._adopted[directory]
                 remove_spool(directory)
-
-
-def _order(orphan: Orphan) -> tuple[bool, int, int]:
-    identity = orphan.identity
-    return identity.key.role != LEARNER, identity.key.rank, identity.started_unix_ns

@@ -255,7 +255,8 @@ class Ingest:
 
     def _takes_from(self, source: SourceState) -> bool:
         """Whether its frames are taken now; otherwise they stay in its spool."""
-        if not self._core.accepts_input:
+        if not self._core.accepts_input or (self.is_closing and source.status == "lost"):
+            # The end is written, and the backends are about to be complete.
             return False
         now, started = time.monotonic_ns(), self._started_mono_ns
         return not must_wait(self._core.state, self.peers, source, now, started)
@@ -276,7 +277,7 @@ class Ingest:
         now = time.monotonic_ns()
         silent_s = (now - peer.heard_mono_ns) / 1e9
         back = returned(self._core.state, source, silent_s, time.time_ns(), now)
-        if back is not None and peer.adopted_upto is None:
+        if back is not None and peer.adopted_upto is None and not self.is_closing:
             say(back.text)
             self._core.fold(back)
         peer.heard_mono_ns = now

@@ -20,6 +20,13 @@ from unilab_metrics.aggregate.folding.entries import (
 from unilab_metrics.aggregate.folding.limits import MAX_GAP_FRAMES, MAX_SEQUENCE, hello_fault
 from unilab_metrics.aggregate.folding.sources import SourceState
 from unilab_metrics.aggregate.folding.state import AggregatorState
+from unilab_metrics.aggregate.receiving.attempts import (
+    began_before_the_end,
+    is_of_an_earlier_attempt,
+    is_of_the_next_attempt,
+    started_before,
+    was_double,
+)
 from unilab_metrics.storage.records import Record, scan
 from unilab_schema.codec import FrameDecodeError, RecordKind, decode_payload
 from unilab_schema.control import Hello, Reject
@@ -34,6 +41,7 @@ _ANNOUNCEMENTS = frozenset([RecordKind.LAYOUT, RecordKind.TAG_NAMES])
 
 IsDead = Callable[[SourceState], bool]
 _HELD = Reject("held", "waiting for rank 0 to open the next attempt", retry_after_s=0.5)
+_CLOSING = Reject("closing", "the run is ending", retry_after_s=1.0)
 
 
 class Admission(NamedTuple):
@@ -79,9 +87,9 @@ def admit(
     identity = hello.identity
     known = state.source_of(identity.incarnation)
     if known is not None:
-        return _known_again(known, hello)
+        return _known_again(known, hello, is_closing=is_closing)
     if is_closing:
-        return Admission(refusal=Reject("closing", "the run is ending", retry_after_s=1.0))
+        return Admission(refusal=_CLOSING)
     if _is_full(state):
         text = f"{MAX_SOURCES} sources publish already, or {MAX_INCARNATIONS} have been here"
         return Admission(refusal=Reject("too_many_sources", text, final=True))
@@ -120,7 +128,7 @@ def returned(
     or attempt is somebody else's by now."""
     data = state.data
     key = source.identity.key
-    if source.status != "lost" or source.ended is not None or data.ended is not None:
+    if source.status != "lost" or source.ended is not None:
         return None
     is_in_place = state.occupant(key.rank, key.role, key.instance) is source
     if not is_in_place or source.attempt != data.attempt:
@@ -158,21 +166,28 @@ def _join(
     attempt = state.data.attempt
     has_ended = state.data.ended is not None
     if zero is None or zero.attempt != attempt:
-        return Admission((joined,), opens_attempt=has_ended)
+        # What a dead process left is of the attempt that rank 0 has never joined.
+        return Admission((joined,), opens_attempt=has_ended and not is_orphan)
     if identity.key.role == LEARNER and identity.key.rank == 0:
+        if is_orphan and started_before(zero, identity):
+            return Admission((joined, _replaced(joined)))
         return Admission((joined,), opens_attempt=True)
+    if is_orphan and is_of_an_earlier_attempt(state, identity):
+        return Admission((joined, _replaced(joined)))
     zero_is_gone = _is_gone(zero, is_dead)
     occupant = state.occupant(identity.key.rank, identity.key.role, identity.key.instance)
     had_its_turn = occupant is not None and occupant.attempt == attempt
-    if _began_before_the_end(zero, identity):
+    if began_before_the_end(zero, identity):
         # It was started again while rank 0 was still at work, and only says so afterwards.
         had_its_turn = False
-    is_later = _is_of_the_next_attempt(zero, identity)
+    is_later = is_of_the_next_attempt(zero, identity)
     # A dead process of the same time only comes late: its place was taken meanwhile.
     must_wait = is_later if is_orphan else had_its_turn or (zero.ended is None and is_later)
-    if has_ended or (zero_is_gone and must_wait):
+    if has_ended and not is_orphan and not began_before_the_end(zero, identity):
         return Admission(refusal=_HELD)
-    if occupant is not None and had_its_turn and _was_double(occupant, identity):
+    if zero_is_gone and must_wait:
+        return Admission(refusal=_HELD)
+    if occupant is not None and had_its_turn and was_double(occupant, identity):
         return Admission((joined, _too_late(occupant, joined)))
     return Admission((joined,))
 
@@ -181,13 +196,14 @@ def _is_gone(source: SourceState, is_dead: IsDead) -> bool:
     return source.status != "live" or source.ended is not None or is_dead(source)
 
 
-def _was_double(occupant: SourceState, identity: Identity) -> bool:
-    """Whether another process claimed the place while the occupant, which has ended in order,
-    was at work in it."""
-    ended = occupant.ended_mono_ns
-    same_clock = identity.boot_id == occupant.identity.boot_id
-    is_other = identity.pid != occupant.identity.pid
-    return ended is not None and same_clock and is_other and identity.started_mono_ns < ended
+def _replaced(joined: SourceJoined) -> SourceGone:
+    identity = joined.identity
+    text = (
+        f"what pid {identity.pid} on {identity.host} has left is of an earlier attempt, "
+        "and is counted as late"
+    )
+    started = identity.started_unix_ns, identity.started_mono_ns
+    return SourceGone(joined.source, "superseded", *started, text)
 
 
 def _too_late(occupant: SourceState, joined: SourceJoined) -> SourceGone:
@@ -200,24 +216,12 @@ def _too_late(occupant: SourceState, joined: SourceJoined) -> SourceGone:
     return SourceGone(joined.source, "superseded", *started, text)
 
 
-def _began_before_the_end(zero: SourceState, identity: Identity) -> bool:
-    ended = zero.ended_mono_ns
-    same_clock = identity.boot_id == zero.identity.boot_id
-    return ended is not None and same_clock and identity.started_mono_ns < ended
-
-
-def _is_of_the_next_attempt(zero: SourceState, identity: Identity) -> bool:
-    """Whether a process whose rank 0 is dead was started together with the next one."""
-    if identity.key.role == LEARNER and identity.run.world_size != zero.identity.run.world_size:
-        return True
-    same_clock = identity.boot_id == zero.identity.boot_id
-    return same_clock and identity.started_mono_ns > zero.watermark_mono_ns > 0
-
-
-def _known_again(source: SourceState, hello: Hello) -> Admission:
+def _known_again(source: SourceState, hello: Hello, *, is_closing: bool) -> Admission:
     lost = hello.first - 1 - source.cursor
     if lost <= 0:
         return Admission()
+    if is_closing and source.status != "live":
+        return Admission(refusal=_CLOSING)
     if lost > MAX_GAP_FRAMES:
         text = f"its spool begins at {hello.first}, its last frame here is {source.cursor}"
         return Admission(refusal=Reject("bad_message", text, final=True))

@@ -1,0 +1,54 @@
+"""Which attempt a process belongs to that is heard of late, from its stamps. Pure.
+
+Stamps are compared on one boot's monotonic clock only; of processes on different clocks nothing
+is concluded.
+"""
+
+from __future__ import annotations
+
+from unilab_metrics.aggregate.folding.sources import SourceState
+from unilab_metrics.aggregate.folding.state import AggregatorState
+from unilab_schema.identity import LEARNER, Identity
+
+
+def started_before(zero: SourceState, identity: Identity) -> bool:
+    """Whether an incarnation of rank 0 came before the one that is known."""
+    same_clock = identity.boot_id == zero.identity.boot_id
+    return same_clock and identity.started_mono_ns < zero.identity.started_mono_ns
+
+
+def began_before_the_end(zero: SourceState, identity: Identity) -> bool:
+    """Whether a process was started while rank 0, which has ended in order, was at work."""
+    ended = zero.ended_mono_ns
+    same_clock = identity.boot_id == zero.identity.boot_id
+    return ended is not None and same_clock and identity.started_mono_ns < ended
+
+
+def is_of_the_next_attempt(zero: SourceState, identity: Identity) -> bool:
+    """Whether a process whose rank 0 is dead was started together with the next one."""
+    if identity.key.role == LEARNER and identity.run.world_size != zero.identity.run.world_size:
+        return True
+    same_clock = identity.boot_id == zero.identity.boot_id
+    return same_clock and identity.started_mono_ns > zero.watermark_mono_ns > 0
+
+
+def was_double(occupant: SourceState, identity: Identity) -> bool:
+    """Whether another process claimed the place while the occupant, which has ended in order,
+    was at work in it."""
+    ended = occupant.ended_mono_ns
+    same_clock = identity.boot_id == occupant.identity.boot_id
+    is_other = identity.pid != occupant.identity.pid
+    return ended is not None and same_clock and is_other and identity.started_mono_ns < ended
+
+
+def is_of_an_earlier_attempt(state: AggregatorState, identity: Identity) -> bool:
+    """Whether a process was started while rank 0 of an attempt was at work that another one has
+    followed."""
+    return any(
+        zero.is_learner
+        and zero.rank == 0
+        and zero.joined < state.data.attempt
+        and zero.identity.boot_id == identity.boot_id
+        and identity.started_mono_ns <= max(zero.watermark_mono_ns, zero.ended_mono_ns or 0)
+        for zero in state.data.sources
+    )
