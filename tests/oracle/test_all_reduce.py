@@ -12,6 +12,7 @@ import time
 from pathlib import Path
 
 import pytest
+from own_tags import without_bus
 
 from unilab_metrics.errors import ConnectionFileError
 from unilab_metrics.subscribe.history import HistoryReader
@@ -63,8 +64,7 @@ def sealed(run_dir: Path) -> list[tuple[Update, dict[str, float]]]:
             for record in records:
                 if isinstance(record.entry, Update):
                     pairs = zip(record.tags, record.values().tolist(), strict=True)
-                    values = {tag: v for tag, v in pairs if not tag.startswith("Bus/")}
-                    found.append((record.entry, values))
+                    found.append((record.entry, without_bus(pairs)))
         return found
     finally:
         reader.close()

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import psutil
+from own_tags import without_bus
 from real_runs import until
 from tensorboard.backend.event_processing.event_accumulator import (
     DEFAULT_SIZE_GUIDANCE,
@@ -141,11 +142,10 @@ def scalars(run_dir: Path) -> Points:
     """Every point of the event files as TensorBoard's own reader gives it, but for what the
     bus says of itself."""
     reader = _accumulate(run_dir)
-    return {
-        tag: [(event.step, event.value) for event in reader.Scalars(tag)]
+    return without_bus(
+        (tag, [(event.step, event.value) for event in reader.Scalars(tag)])
         for tag in reader.Tags()["scalars"]
-        if not tag.startswith("Bus/")
-    }
+    )
 
 
 def texts(run_dir: Path) -> dict[str, str]:
@@ -165,8 +165,7 @@ def updates(run_dir: Path) -> list[tuple[Update, Mapping[str, float]]]:
             for record in records:
                 if isinstance(record.entry, Update):
                     pairs = zip(record.tags, record.values().tolist(), strict=True)
-                    values = {tag: v for tag, v in pairs if not tag.startswith("Bus/")}
-                    found.append((record.entry, values))
+                    found.append((record.entry, without_bus(pairs)))
     return found
 
 
