@@ -150,10 +150,11 @@ def test_disabled_does_nothing(tmp_path: Path) -> None:
 
 def test_no_place_for_a_run_is_one_warning_and_no_end(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
-    with start(TOY + "publisher.close()", str(tmp_path / "file" / "logs"), "3") as process:
+    with start(TOY + "publisher.close(1.0)", str(tmp_path / "file" / "logs"), "3") as process:
         _, errors = process.communicate(timeout=30)
     assert process.returncode == 0, errors
-    assert errors.count("metrics of this process are not logged") == 1
+    assert errors.count("the run is opened when that works") == 1
+    assert errors.count("unsent: these frames wait in") == 1
 
 
 @pytest.mark.parametrize("strict", [False, True])
