@@ -55,6 +55,7 @@ def scenarios(folder: Path, lines: dict[str, str], world_size: int):
     }
 
 
+@pytest.mark.slow
 def test_an_aggregator_dies_once_at_each_point(tmp_path: Path) -> None:
     assert side_by_side(scenarios(tmp_path, ONCE, 2)) == {}
 

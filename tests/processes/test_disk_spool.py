@@ -160,6 +160,7 @@ def empty_out(folder: Path) -> None:
             path.unlink()
 
 
+@pytest.mark.slow
 def test_memory_is_bounded_while_nobody_collects(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -74,6 +74,7 @@ def killed(
         return complaints(training, compare(training))
 
 
+@pytest.mark.slow
 def test_pairs_and_all_at_once(tmp_path: Path) -> None:
     pairs = [("aggregator", "writer"), ("learner-0", "aggregator"), ("learner-1", "collector-0")]
     scenarios: dict[str, Callable[[], list[str]]] = {

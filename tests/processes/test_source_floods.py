@@ -7,6 +7,7 @@ from itertools import count
 from pathlib import Path
 
 import psutil
+import pytest
 import zmq
 from garbage import RawPeer, identity
 from live_runs import live_run
@@ -22,6 +23,7 @@ PER_BATCH = 400
 MAX_GROWTH_BYTES = 50_000_000
 
 
+@pytest.mark.slow
 def test_a_flood_of_one_source_delays_nobody_beyond_a_bound(tmp_path: Path) -> None:
     lease = Lease.create(tmp_path, "lease", b"")
     who = identity(lease.path, role="watch")
