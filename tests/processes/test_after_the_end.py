@@ -6,34 +6,20 @@ a node that is cut off.
 
 from __future__ import annotations
 
-import contextlib
 import json
-from collections.abc import Iterator
 from pathlib import Path
 
 from case_runs import scalars
 from click.testing import CliRunner
-from cut_off_run import LAUNCH, end, log, open_run_directory, source
+from cut_off_run import end, log, open_run_directory, out_of_sight, source
 
 from unilab_metrics.cli.root import commands
-from unilab_metrics.publish.publisher import Publisher
 from unilab_metrics.run.recovering import recover_run
 from unilab_metrics.run.summary import read_summary
 from unilab_metrics.run.verify import Verified, verify_run
-from unilab_metrics.storage.filesystem import spool_root
 from unilab_metrics.subscribe.history import HistoryReader
 from unilab_metrics.transport.rendezvous import bus_directory
 from unilab_schema.updates import EventUpdate, RunEnded
-
-
-@contextlib.contextmanager
-def out_of_sight(publisher: Publisher) -> Iterator[None]:
-    spool = Path(publisher.identity.spool_path)
-    hidden = spool_root().parent / f"hidden-{spool.name}"
-    spool.rename(hidden)
-    yield
-    (spool_root() / LAUNCH).mkdir(mode=0o700, exist_ok=True)
-    hidden.rename(spool)
 
 
 def kinds(run_dir: Path) -> list[str]:

@@ -6,6 +6,7 @@ takes a fraction of a second.
 
 from __future__ import annotations
 
+import contextlib
 import warnings
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
@@ -17,6 +18,7 @@ from unilab_metrics.run.recovering import Recovery, recover_run
 from unilab_metrics.storage.filesystem import private_directory, spool_root
 from unilab_metrics.storage.records import Record, encode_record, scan
 from unilab_metrics.storage.segments import list_segments
+from unilab_metrics.storage.spool_reader import SPOOL_PREFIX
 from unilab_metrics.transport.rendezvous import bus_directory
 from unilab_schema.identity import RunInfo, SourceKey
 
@@ -90,3 +92,23 @@ def spools() -> Iterator[Path]:
     """The spool directories of the launch."""
     launch = spool_root() / LAUNCH
     yield from sorted(launch.iterdir()) if launch.is_dir() else ()
+
+
+def kill(publisher: Publisher) -> None:
+    """Its spool stays behind as a kill leaves it: without a goodbye."""
+    spool = Path(publisher.identity.spool_path)
+    before = {path: path.read_bytes() for path in list_segments(spool, SPOOL_PREFIX)}
+    end(publisher)
+    for path, data in before.items():
+        path.write_bytes(data)
+
+
+@contextlib.contextmanager
+def out_of_sight(publisher: Publisher) -> Iterator[None]:
+    """Nobody finds its spool meanwhile, as if its node were cut off."""
+    spool = Path(publisher.identity.spool_path)
+    hidden = spool_root().parent / f"hidden-{spool.name}"
+    spool.rename(hidden)
+    yield
+    (spool_root() / LAUNCH).mkdir(mode=0o700, exist_ok=True)
+    hidden.rename(spool)

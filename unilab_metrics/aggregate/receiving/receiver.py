@@ -177,6 +177,7 @@ def _join(
     zero_is_gone = _is_gone(zero, is_dead)
     occupant = state.occupant(identity.key.rank, identity.key.role, identity.key.instance)
     had_its_turn = occupant is not None and occupant.attempt == attempt
+    is_double = occupant is not None and had_its_turn and was_double(occupant, identity)
     if began_before_the_end(zero, identity):
         # It was started again while rank 0 was still at work, and only says so afterwards.
         had_its_turn = False
@@ -187,7 +188,7 @@ def _join(
         return Admission(refusal=_HELD)
     if zero_is_gone and must_wait:
         return Admission(refusal=_HELD)
-    if occupant is not None and had_its_turn and was_double(occupant, identity):
+    if occupant is not None and is_double:
         return Admission((joined, _too_late(occupant, joined)))
     return Admission((joined,))
 
