@@ -25,7 +25,7 @@ Examples
 \b
 Exit codes
   0  every source has ended and every backend has the last update
-  1  ended by SIGTERM while sources live; their frames wait
+  1  ended by SIGTERM while sources live, or the disk stays full; frames wait in the spools
   3  no run in RUN_DIR
   5  the run has a live aggregator
   6  a journal that cannot be continued

@@ -19,6 +19,8 @@ _EPILOG = """\b
 Examples
   unilab-metrics demo                  train for a minute and watch
   unilab-metrics attach                watch the newest live run
+  unilab-metrics doctor logs/sac/...   what is wrong with a run
+  unilab-metrics recover logs/sac/...  complete a run that was cut off
   unilab-metrics verify logs/sac/...   prove that nothing was lost
 
 \b
@@ -28,7 +30,7 @@ Exit codes
   2    wrong usage
   3    no run in that directory
   4    no live run
-  5    refused: another process holds the run
+  5    refused: another process holds the run, or a key is not taken
   6    damaged files, or of a version that this program does not know
   7    verification failed
   8    doctor found something wrong
