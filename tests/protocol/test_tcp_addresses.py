@@ -3,56 +3,16 @@
 from __future__ import annotations
 
 import socket
-from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-import zmq
-from doors import Doors, answer, try_send, wait_for
+from doors import Connect, Open, answer, try_send, wait_for
 
 from unilab_metrics.errors import EndpointError
-from unilab_metrics.storage.filesystem import private_directory
 from unilab_metrics.transport import keys, sockets
 from unilab_metrics.transport.addresses import node_address, parse_tcp, reachable_host
 from unilab_metrics.transport.allow_list import WATCH
-from unilab_metrics.transport.keys import CurveClient
-
-Open = Callable[..., Doors]
-Connect = Callable[..., "zmq.Socket[bytes]"]
-
-
-@pytest.fixture
-def bus_dir(tmp_path: Path) -> Path:
-    return private_directory(tmp_path / "run" / "bus")
-
-
-@pytest.fixture
-def open_doors(short_path: Path, bus_dir: Path) -> Iterator[Open]:
-    opened: list[Doors] = []
-
-    def open_doors(**options: Any) -> Doors:
-        opened.append(Doors(short_path, bus_dir, **options))
-        return opened[-1]
-
-    yield open_doors
-    for doors in opened:
-        doors.close()
-
-
-@pytest.fixture
-def connect() -> Iterator[Connect]:
-    made: list[tuple[Any, zmq.Socket[bytes]]] = []
-
-    def connect(make: Any, endpoint: str, curve: CurveClient | None = None):
-        context = sockets.context()
-        one = make(context, endpoint, curve)
-        made.append((context, one))
-        return one
-
-    yield connect
-    for context, one in made:
-        sockets.terminate(context, [one])
 
 
 def test_ports_are_kept_and_a_taken_one_is_replaced(open_doors: Open, bus_dir: Path):

@@ -16,6 +16,7 @@ from unilab_metrics.transport.keys import CurveClient
 
 Socket = zmq.Socket[bytes]
 Connect = Callable[..., Socket]
+"""(how, endpoint, keys) to a socket of a context of its own."""
 
 
 class Doors:
@@ -96,3 +97,7 @@ def try_send(sender: Socket, message: bytes, timeout_s: float = 5.0) -> bool:
 def answer(receiver: Socket, timeout_s: float = 10.0) -> bytes | None:
     """What comes, ``None`` if nothing does."""
     return receiver.recv(zmq.NOBLOCK) if receiver.poll(int(timeout_s * 1e3)) else None
+
+
+Open = Callable[..., Doors]
+"""Doors with these options."""
