@@ -11,14 +11,19 @@ from pathlib import Path
 
 from case_runs import scalars
 from click.testing import CliRunner
-from cut_off_run import end, log, open_run_directory, out_of_sight, source
+from cut_off_run import LAUNCH, end, log, open_run_directory, out_of_sight, source
 
+from unilab_metrics.aggregate.leaving.leftovers import SpoolDirectories
+from unilab_metrics.aggregate.offline import OfflineJournal
 from unilab_metrics.cli.root import commands
 from unilab_metrics.run.recovering import recover_run
 from unilab_metrics.run.summary import read_summary
 from unilab_metrics.run.verify import Verified, verify_run
+from unilab_metrics.storage.filesystem import spool_root
 from unilab_metrics.subscribe.history import HistoryReader
 from unilab_metrics.transport.rendezvous import bus_directory
+from unilab_metrics.write.process import make_backend
+from unilab_metrics.write.writer import run_writer
 from unilab_schema.updates import EventUpdate, RunEnded
 
 
@@ -32,6 +37,13 @@ def kinds(run_dir: Path) -> list[str]:
                 is_event = isinstance(entry, EventUpdate)
                 names.append(entry.frame.kind if is_event else type(entry).__name__)
     return names
+
+
+def run_writer_once(run_dir: Path) -> Verified:
+    """Complete the backend, and nothing else."""
+    backend = make_backend("tensorboard", run_dir)
+    run_writer(run_dir, backend, stop=lambda: True, log=lambda _: None, follow=False)
+    return verify_run(run_dir)
 
 
 def recovered(run_dir: Path) -> Verified:
@@ -97,6 +109,29 @@ def test_a_goodbye_that_is_found_later_says_how_the_run_ended(run_dir: Path) -> 
         path.chmod(0o600)
     assert recovered(run_dir).history.ended == "completed"
     assert kinds(run_dir) == ["RunEnded", "reopened", "RunEnded"]
+    summary = read_summary(run_dir)
+    assert summary is not None
+    assert [row["state"] for row in summary["bus"]["sources"]] == ["finished"]
+
+
+def test_an_end_that_was_taken_back_and_not_written_again_is_none(run_dir: Path) -> None:
+    open_run_directory(run_dir)
+    zero, one = source(0, learners=2), source(1, learners=2)
+    log(zero, range(3))
+    end(zero)
+    log(one, range(6))
+    end(one)
+    with out_of_sight(one):
+        recovered(run_dir)
+    # Killed at the worst moment.
+    spools = SpoolDirectories([spool_root() / LAUNCH])
+    journal = OfflineJournal(bus_directory(run_dir), spools)
+    journal._liveness.check()
+    journal._core.seal_all()
+    journal.close()
+    assert run_writer_once(run_dir).history.ended is None
+    assert recovered(run_dir).history.ended == "completed"
+    assert [step for step, _ in scalars(run_dir)["Loss/value"]] == list(range(6))
 
 
 def test_reports_of_sealed_iterations_are_added_to_the_last_one(run_dir: Path) -> None:
