@@ -69,6 +69,10 @@ def _no_adoption(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(ModelAggregator, "adopts", False)
 
 
+def _what_comes_after_the_end_is_late(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(ModelAggregator, "reopens", False)
+
+
 def _new_epoch_does_not_rewind(patch: pytest.MonkeyPatch) -> None:
     original = Delivery.take_cursor
 
@@ -129,6 +133,7 @@ MUTANTS: list[Callable[[pytest.MonkeyPatch], None]] = [
     _welcome_before_journal,
     _no_dedupe_and_no_gap_check,
     _no_adoption,
+    _what_comes_after_the_end_is_late,
     _new_epoch_does_not_rewind,
     _trim_what_is_only_acknowledged,
     _no_resend,

@@ -6,23 +6,26 @@ is under way; then the promises are checked: see :mod:`protocol_model_promises`.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from random import Random
 
 import pytest
-from protocol_model_aggregator import ModelAggregator, Told, order
+from protocol_model_aggregator import ModelAggregator, Told
 from protocol_model_disk import Crash, Disk, modelled
 from protocol_model_promises import check_promises, check_told
 from protocol_model_source import Link, ModelSource
 from protocol_model_writer import ModelWriter
 
 from unilab_metrics.aggregate.folding.state import AggregatorState
+from unilab_metrics.aggregate.leaving.launch_order import in_launch_order
+from unilab_metrics.aggregate.leaving.leftovers import Orphan
 from unilab_metrics.errors import StorageFullError
 
 MS = 1_000_000
 PLACES = ((0, "learner"), (1, "learner"), (0, "collector"))
-ALL_FAULTS = ("connection", "stale", "source", "power", "damage", "full", "writer")
+ALL_FAULTS = (
+    "connection", "stale", "source", "power", "damage", "full", "writer", "goodbye", "hidden",
+)  # fmt: skip
 SETTLE_TURNS = 600
 
 
@@ -54,7 +57,7 @@ class World:
         # Each schedule has faults of its own: some none, some many of one kind.
         self._crash_chance = rng.choice((0.0, 0.0, 0.01, 0.05))
         self._duplicate_chance = rng.choice((0.0, 0.0, 0.2))
-        self._faults = rng.sample(ALL_FAULTS, rng.randint(0, 7))
+        self._faults = rng.sample(ALL_FAULTS, rng.randint(0, len(ALL_FAULTS)))
 
     # --- what the aggregator sees ----------------------------------------------------------
 
@@ -67,11 +70,16 @@ class World:
     def source(self, incarnation: bytes) -> ModelSource:
         return self._by_incarnation[incarnation]
 
-    def orphans(self, state: AggregatorState) -> Iterator[ModelSource]:
-        dead = [s for s in self.sources if not s.is_alive and not s.has_end]
-        for source in sorted(dead, key=order):
-            if state.source_of(source.identity.incarnation) is None:
-                yield source
+    def orphans(self, state: AggregatorState) -> list[ModelSource]:
+        """Dead ones that it does not know, in the order in which they are taken in."""
+        dead = [
+            Orphan(Path(str(s.number)), s.identity)
+            for s in self.sources
+            if not s.is_alive
+            and not s.is_hidden
+            and state.source_of(s.identity.incarnation) is None
+        ]
+        return [self.source(orphan.identity.incarnation) for orphan in in_launch_order(dead)]
 
     # --- playing ---------------------------------------------------------------------------
 
@@ -98,14 +106,14 @@ class World:
             self._turn()
         if rng.random() < 0.5:
             self._write()
-        if self._faults and rng.random() < 0.25:
+        if self._faults and rng.random() < 0.35:
             self._fault(rng.choice(self._faults))
 
     def _log(self) -> None:
         rng = self.rng
         rank, role = rng.choice(self.places)
         alive = [s for s in self._living() if s.identity.key.rank == rank
-                 and s.identity.key.role == role]  # fmt: skip
+                 and s.identity.key.role == role and not s.has_end]  # fmt: skip
         source = alive[0] if alive else self._start_source(rank, role)
         for _ in range(rng.randint(0, 5)):
             if source.is_learner and rng.random() < 0.8:
@@ -181,6 +189,16 @@ class World:
                 source.receive(rng.choice(late).down.pop(), self.now)
         elif kind == "source" and living:
             rng.choice(living).crash(rng)
+        elif kind == "goodbye" and living:
+            # Perhaps with frames that nobody has taken.
+            source = rng.choice(living)
+            source.end(self.now)
+            if rng.random() < 0.5:
+                source.crash(rng)
+        elif kind == "hidden":
+            # Where dead ones left their frames cannot be seen for a while, or again.
+            for source in self.sources:
+                source.is_hidden = not source.is_alive and rng.random() < 0.5
         elif kind == "power":
             self._kill_aggregator()
             self.disk.lose_power()
@@ -202,10 +220,19 @@ class World:
     def _settle(self) -> None:
         self._crash_chance = self._duplicate_chance = 0.0
         self.disk.is_full = False
+        for source in self.sources:
+            if source.has_end and source.is_alive:
+                # Its close() does not wait for ever, and its place may be another one's.
+                source.crash(self.rng)
+            source.is_hidden = not source.is_alive and self.rng.random() < 0.5
         for _ in range(3):
             self._finish_attempt()
             assert self.aggregator is not None
-            if not list(self.orphans(self.aggregator.state)):
+            # What nobody could see comes after the end.
+            for source in self.sources:
+                source.is_hidden = False
+            self._until(lambda: self._is_complete() and self._is_taken_in())
+            if not self.orphans(self.aggregator.state):
                 return
         raise NotSettledError("three more attempts did not take in what was left behind")
 
@@ -233,6 +260,13 @@ class World:
             and self.aggregator.is_idle
             and self.writer.cursor == self.aggregator.journal.committed_update
         )
+
+    def _is_taken_in(self) -> bool:
+        """Whether the aggregator has all of everybody that it knows."""
+        assert self.aggregator is not None
+        state = self.aggregator.state
+        known = ((s, state.source_of(s.identity.incarnation)) for s in self.sources)
+        return all(found is None or found.cursor >= s.last for s, found in known)
 
     def _until(self, condition: object) -> None:
         assert callable(condition)

@@ -16,15 +16,23 @@ from protocol_model_source import Link, ModelSource
 
 from unilab_metrics.aggregate.core import Mark
 from unilab_metrics.aggregate.folding.deciding import Decider
-from unilab_metrics.aggregate.folding.entries import Entry, OpenAttempt, SourceGone
+from unilab_metrics.aggregate.folding.ending import withdrawal
+from unilab_metrics.aggregate.folding.entries import (
+    AcceptedBatch,
+    Entry,
+    OpenAttempt,
+    RunEnd,
+    SourceGone,
+)
 from unilab_metrics.aggregate.folding.sources import SourceState
 from unilab_metrics.aggregate.journaling.journal import Journal
+from unilab_metrics.aggregate.leaving.launch_order import is_rank_zero
+from unilab_metrics.aggregate.patience import everyone_is_gone
 from unilab_metrics.aggregate.receiving import receiver
 from unilab_metrics.errors import StorageFullError
 from unilab_metrics.storage.records import Record
 from unilab_schema.codec import decode_upward, encode_message
 from unilab_schema.control import Batch, Cursor, Hello, Reject
-from unilab_schema.identity import LEARNER
 
 if TYPE_CHECKING:
     from protocol_model import World
@@ -54,6 +62,7 @@ class ModelAggregator:
     steps = ("receive", "check", "seal", "commit", "sync", "answer")
     welcomes_at_once = False
     adopts = True
+    reopens = True
 
     def __init__(self, world: World, disk: Disk) -> None:
         self.world = world
@@ -82,8 +91,18 @@ class ModelAggregator:
             self.disk.point()
 
     def fold(self, entry: Entry, records: list[Record] | None = None) -> None:
+        back = withdrawal(self.state.data, entry, 0, self.world.now)
+        if back is not None and self.reopens:
+            self._fold(back)
+        self._fold(entry, records)
+
+    def _fold(self, entry: Entry, records: list[Record] | None = None) -> None:
         self.journal.append(entry)
+        late = self.state.data.late_values
         self.journal.publish(self.state.handle(entry, records))
+        if isinstance(entry, AcceptedBatch):
+            is_replaced = self.state.data.sources[entry.source].attempt < self.state.data.attempt
+            assert is_replaced or self.state.data.late_values == late, "late without a reason"
 
     # --- input ---------------------------------------------------------------------------
 
@@ -118,10 +137,13 @@ class ModelAggregator:
         if self.welcomes_at_once:
             self._tell(source, peer)
 
+    def _seal_all(self) -> None:
+        while (seal := self.decider.flush(self.world.now, self.world.now)) is not None:
+            self.fold(seal)
+
     def _admit(self, admission: receiver.Admission) -> None:
         if admission.opens_attempt:
-            while (seal := self.decider.flush(self.world.now, self.world.now)) is not None:
-                self.fold(seal)
+            self._seal_all()
             self.fold(OpenAttempt(self.state.data.attempt + 1, self.world.now))
         for entry in admission.entries:
             self.fold(entry)
@@ -154,36 +176,57 @@ class ModelAggregator:
         if rng.random() < 0.5:
             return
         for source in list(self.state.data.sources):
-            if source.status != "live":
+            if source.status == "lost":
+                self._adopt(source)
+            if source.status == "finished":
                 continue
             if source.ended is not None:
                 self.fold(SourceGone(source.index, "finished", 0, self.world.now))
-            elif self._is_dead(source):
+            elif source.status == "live" and self._is_dead(source):
                 self._vacate(source)
+        put_off: list[ModelSource] = []
         for orphan in self.world.orphans(self.state):
-            self._adopt_unknown(orphan)
+            if not self._adopt_unknown(orphan):
+                put_off.append(orphan)
+            elif is_rank_zero(orphan.identity):
+                put_off = [one for one in put_off if not self._adopt_unknown(one)]
+        if rng.random() < 0.5:
+            self._end_run()
 
-    def _vacate(self, source: SourceState) -> None:
+    def _end_run(self) -> None:
+        data = self.state.data
+        if everyone_is_gone(data) and data.ended is None:
+            self._seal_all()
+            self.fold(RunEnd("completed", "", 0))
+
+    def _adopt(self, source: SourceState) -> None:
         model = self.world.source(source.identity.incarnation)
-        if self.adopts:
+        if self.adopts and not model.is_alive and not model.is_hidden:
             accepted = receiver.accept(source, model.leftovers(source.cursor), 0)
             if accepted.entry is not None:
                 self.fold(accepted.entry, accepted.records)
+
+    def _vacate(self, source: SourceState) -> None:
+        self._adopt(source)
         how = "finished" if source.ended is not None else "lost"
         self.fold(SourceGone(source.index, how, 0, self.world.now))
 
-    def _adopt_unknown(self, orphan: ModelSource) -> None:
+    def _adopt_unknown(self, orphan: ModelSource) -> bool:
         hello = Hello(orphan.identity, 1, orphan.last, 0, 0)
         admission = receiver.admit(self.state, hello, self._is_dead, is_orphan=True)
         if admission.vacate is not None:
             self._vacate(admission.vacate)
             admission = receiver.admit(self.state, hello, self._is_dead, is_orphan=True)
         if admission.refusal is not None:
-            return
+            return False
         self._admit(admission)
         source = self.state.source_of(orphan.identity.incarnation)
         assert source is not None
-        self._vacate(source)
+        if source.status == "live":
+            self._vacate(source)
+        else:
+            self._adopt(source)
+        return True
 
     # --- output --------------------------------------------------------------------------
 
@@ -247,12 +290,6 @@ class ModelAggregator:
         return (
             not self.journal.has_uncommitted
             and self.durable_update >= self.journal.committed_update
-            and all(s.status != "live" for s in data.sources)
+            and data.ended is not None
             and not (data.windows.open or data.windows.late)
         )
-
-
-def order(source: ModelSource) -> tuple[bool, int, int]:
-    """Learners first, by rank, as leftovers are adopted."""
-    key = source.identity.key
-    return key.role != LEARNER, key.rank, source.identity.started_unix_ns

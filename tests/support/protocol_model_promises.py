@@ -40,7 +40,8 @@ def check_promises(
     for model in sources:
         source = aggregator.state.source_of(model.identity.incarnation)
         if source is not None:
-            _each_frame_once(model, source, found.pop(model.number, []))
+            is_replaced = source.attempt < aggregator.state.data.attempt
+            _each_frame_once(model, source, found.pop(model.number, []), is_replaced=is_replaced)
         else:
             assert not model.truth, "an incarnation was never taken in"
     assert not found, "frames of nobody"
@@ -78,20 +79,26 @@ def _found(history: list[HistoryRecord]) -> dict[int, list[str]]:
     return found
 
 
-def _each_frame_once(model: ModelSource, source: SourceState, found: list[str]) -> None:
+def _each_frame_once(
+    model: ModelSource, source: SourceState, found: list[str], *, is_replaced: bool
+) -> None:
     counts = Counter(found)
     twice = [what for what, count in counts.items() if count > 1]
     assert not twice, f"twice in the history: {twice}"
     missing = {n for n, what in model.truth.items() if what not in counts}
     assert len(counts) + len(missing) == len(model.truth), "the history holds what nobody logged"
     whole = missing - model.damaged
-    # Its place was taken by another one: in the journal, named, counted as late.
-    late = source.late_values if source.attempt < source.joined else 0
+    # Its attempt was followed by another one, or its place taken: in the journal, named,
+    # counted as late.
+    late = source.late_values if is_replaced else 0
     assert len(whole) <= late, f"lost without damage: {sorted(whole)}"
     missing -= whole
     silent = model.damaged - set(model.truth)
     lost = source.lost_frames
-    assert len(missing) <= lost <= len(missing) + len(silent), f"{len(missing)} lost, told {lost}"
+    # Damage may also come after the record was taken.
+    told = lost + late - len(whole)
+    assert len(missing) <= told, f"{len(missing)} lost, told {lost}"
+    assert lost <= len(missing) + len(silent), f"{len(missing)} lost, told {lost}"
     assert source.quarantined == 0
     assert source.cursor >= model.last, "a source's last records are not in the journal"
     events = [what for what in found if what.startswith("e")]

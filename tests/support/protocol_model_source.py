@@ -56,6 +56,7 @@ class ModelSource:
         self.last = 0
         self.iteration = 0
         self.is_alive = True
+        self.is_hidden = False
         self.has_end = False
         self.drops = 0
         self.damaged: set[int] = set()
