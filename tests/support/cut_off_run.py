@@ -25,11 +25,11 @@ from unilab_schema.identity import RunInfo, SourceKey
 LAUNCH = "toy-launch"
 
 
-def open_run_directory(run_dir: Path) -> Path:
+def open_run_directory(run_dir: Path, backends: tuple[str, ...] = ("tensorboard",)) -> Path:
     """What rank 0 leaves there before its aggregator is up."""
     run_dir.mkdir(parents=True, exist_ok=True)
     private_directory(bus_directory(run_dir))
-    write_settings(run_dir, launch=LAUNCH, backends=("tensorboard",), log_interval=1)
+    write_settings(run_dir, launch=LAUNCH, backends=backends, log_interval=1)
     return run_dir
 
 

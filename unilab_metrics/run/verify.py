@@ -29,6 +29,8 @@ from unilab_metrics.write.position import Position
 from unilab_metrics.write.selection import Selection
 from unilab_schema.updates import AttemptOpened, HistoryEntry, RunEnded, Update, UpdateLayout
 
+_TENSORBOARD = "tensorboard"
+
 
 class HistoryFacts(NamedTuple):
     """``updates``: the sealed iterations among the ``entries``. ``ended``: the status of the
@@ -57,8 +59,8 @@ class BackendFacts(NamedTuple):
 
 
 class Verified(NamedTuple):
-    """A run that passed. ``behind``: history entries that the backend of a run that has not
-    ended may still lack. ``lost_frames`` and ``dropped_calls``: what never reached the
+    """A run that passed. ``behind``: history entries that the event files of a run that has not
+    ended may still lack, if it has any. ``lost_frames`` and ``dropped_calls``: what never reached the
     history, ``None`` if the run left no summary. ``journal``: ``None`` without a wal.
     ``is_live``: whether an aggregator is at work, so that this holds as far as it has come."""
 
@@ -99,6 +101,9 @@ def verify_run(run_dir: Path, *, log_interval: int = 1) -> Verified:
     history = _History(bus_dir, position.update, log_interval)
     found = marked_points(run_dir, position) if held.position else iter(())
     counts = _compare(history.points(), found)
+    backends = _backends(run_dir, held.position)
+    if not any(backend.is_compared for backend in backends):
+        history.behind = 0
     if history.ended is not None and history.behind:
         raise VerificationError(
             f"tensorboard lacks the last {history.behind} entries; complete it with "
@@ -116,21 +121,23 @@ def verify_run(run_dir: Path, *, log_interval: int = 1) -> Verified:
         lost,
         drops,
         tuple(history.attempts.values()),
-        _backends(run_dir, position.update),
+        backends,
         journal,
         is_live,
     )
 
 
-def _backends(run_dir: Path, tensorboard: int) -> tuple[BackendFacts, ...]:
+def _backends(run_dir: Path, held: Position | None) -> tuple[BackendFacts, ...]:
+    """Those that the run was started with, and event files that somebody has written since."""
     # What a backend elsewhere holds only its writer knows, who told the summary.
     bus = cast("dict[str, Any]", (read_summary(run_dir) or {}).get("bus") or {})
     told = cast("dict[str, int]", bus.get("backends") or {})
-    names = dict.fromkeys([*read_settings(run_dir).backends, *told])
+    files = [] if held is None else [_TENSORBOARD]
+    names = dict.fromkeys([*read_settings(run_dir).backends, *told, *files])
     return tuple(
-        BackendFacts(
-            name, tensorboard if name == "tensorboard" else told.get(name, 0), name == "tensorboard"
-        )
+        BackendFacts(name, 0 if held is None else held.update, is_compared=True)
+        if name == _TENSORBOARD
+        else BackendFacts(name, told.get(name, 0), is_compared=False)
         for name in names
     )
 

@@ -21,9 +21,10 @@ def report(verified: Verified) -> list[str]:
         f"history      {history.entries:,} entries, {history.updates:,} iterations, gap-free, "
         + (history.ended or "not ended yet"),
         *_journal_lines(verified.journal, is_live=verified.is_live),
-        f"tensorboard  {len(counts)} tags, {sum(counts):,} points{spread}, equal to the history"
-        + behind,
     ]
+    if any(backend.is_compared for backend in verified.backends):
+        points = f"{len(counts)} tags, {sum(counts):,} points{spread}"
+        lines.append(f"tensorboard  {points}, equal to the history{behind}")
     lines += [_backend_line(b, history.entries) for b in verified.backends if not b.is_compared]
     if len(verified.attempts) > 1:
         lines.append(f"attempts     {', '.join(map(_attempt, verified.attempts))}")
