@@ -113,7 +113,7 @@ def test_exit_takes_less_than_a_second_when_no_aggregator_ever_comes(
     # What was not sent waits in the spool, and an aggregator by hand finishes the run.
     run_dir = only_run(tmp_path)
     assert re.search(r"\d{4} unsent: these frames wait in /.* could not be started", errors)
-    assert f"`unilab-metrics aggregate {run_dir}`" in errors
+    assert f"`unilab-metrics recover {run_dir}`" in errors
     command = [sys.executable, "-m", "unilab_metrics", "aggregate", str(run_dir)]
     subprocess.run(command, check=True, timeout=60, cwd=tmp_path)
     assert ended(run_dir).points_per_tag["Loss/value"] == 1000

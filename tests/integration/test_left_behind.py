@@ -44,12 +44,12 @@ def test_what_is_unsent_is_named_once(tmp_path: Path) -> None:
     publisher.log({"a": 1.0}, iteration=0)
     assert warning_of_close(publisher) == (
         f"3 unsent: these frames wait in {publisher.identity.spool_path} (no aggregator has "
-        f"answered); `unilab-metrics aggregate '{run_dir}'` delivers them"
+        f"answered); `unilab-metrics recover '{run_dir}'` delivers them"
     )
 
 
 def test_a_run_that_was_not_found_has_no_name(tmp_path: Path) -> None:
-    assert "`unilab-metrics aggregate RUN_DIR`" in warning_of_close(spooled_publisher(tmp_path))
+    assert "`unilab-metrics recover RUN_DIR`" in warning_of_close(spooled_publisher(tmp_path))
 
 
 def test_the_reason_is_what_is_wrong_with_our_aggregator(tmp_path: Path) -> None:

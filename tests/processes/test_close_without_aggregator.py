@@ -103,7 +103,7 @@ def test_the_reason_why_no_aggregator_starts_is_in_the_warning_and_in_the_errors
     assert reason in output
     assert errors.count("RuntimeWarning: ") == 1
     assert reason in errors
-    assert f"`unilab-metrics aggregate {only_run(tmp_path)}` delivers them" in errors
+    assert f"`unilab-metrics recover {only_run(tmp_path)}` delivers them" in errors
 
 
 @pytest.mark.slow

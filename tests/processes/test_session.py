@@ -115,7 +115,7 @@ def test_exit_takes_less_than_a_second_when_the_aggregator_cannot_start(tmp_path
     # What could not be sent waits: an aggregator by hand finishes the run.
     run_dir = only_run(tmp_path)
     assert "could not be started" in errors
-    assert f"`unilab-metrics aggregate {run_dir}`" in errors
+    assert f"`unilab-metrics recover {run_dir}`" in errors
     assert errors.count("\n") == 1
     subprocess.run(
         [sys.executable, "-m", "unilab_metrics", "aggregate", str(run_dir)], check=True, timeout=30

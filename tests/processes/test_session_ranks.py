@@ -132,7 +132,7 @@ def test_a_run_that_is_known_keeps_the_spool_until_its_aggregator_comes(tmp_path
         _, errors = process.communicate(timeout=60)
     assert held_bytes(spool_root()) > 0
     assert "3 unsent: these frames wait in " in errors
-    assert f"(no aggregator has answered); `unilab-metrics aggregate {tmp_path}`" in errors
+    assert f"(no aggregator has answered); `unilab-metrics recover {tmp_path}`" in errors
 
 
 def test_one_process_may_train_twice(tmp_path: Path) -> None:
@@ -159,7 +159,7 @@ def test_a_rank_that_is_not_0_opens_nothing(tmp_path: Path) -> None:
     with start(code, str(tmp_path), RANK="1", LOCAL_RANK="0", WORLD_SIZE="2") as process:
         output, errors = process.communicate(timeout=60)
     assert output == "1\n"
-    assert "`unilab-metrics aggregate RUN_DIR`" in errors
+    assert "`unilab-metrics recover RUN_DIR`" in errors
     assert list(tmp_path.iterdir()) == []
     assert helpers() == []
 

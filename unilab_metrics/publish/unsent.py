@@ -41,7 +41,7 @@ def left_behind(unsent: int, spool: Path, run_dir: Path | None, why: str) -> str
     ``None`` for a process that has not found its run.
     """
     folder = "RUN_DIR" if run_dir is None else shlex.quote(os.fspath(run_dir))
-    command = f"`unilab-metrics aggregate {folder}`"
+    command = f"`unilab-metrics recover {folder}`"
     if unsent and why.startswith(DUPLICATE):
         return f"{unsent} unsent: these frames wait in {spool} ({why}), and will count as late"
     if unsent:
