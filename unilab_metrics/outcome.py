@@ -64,6 +64,7 @@ class RunOutcome:
     elapsed_s: float
     updates: int
     iterations: int | None
+    iterations_sealed: int
     env_steps: int | None
     text: str = ""
     sources: Sequence[SourceOutcome] = ()

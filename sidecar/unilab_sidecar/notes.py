@@ -105,7 +105,9 @@ class Notes:
 
 
 def _is_refusal(frame: EventFrame) -> bool:
-    return frame.kind == "warning" and bool(frame.data.get("reason")) and bool(frame.text)
+    is_about_helper = "helper" in frame.data
+    has_reason = bool(frame.data.get("reason")) and not is_about_helper
+    return frame.kind == "warning" and has_reason and bool(frame.text)
 
 
 def _note(entry: _Entry, reference_unix_ns: int | None) -> Note:

@@ -72,6 +72,9 @@ def test_refusals_are_named_once_and_push_nothing_out():
 def test_a_warning_that_refuses_nothing_is_an_event_like_others():
     shown = picture(event(1, "warning", "rank 1: is late"))
     assert (shown.refused, shown.notes[0].refused) == ((), False)
+    text = "the aggregator died of signal 9; next start in 1 s"
+    died = event(1, "warning", text, helper="aggregator", by="rank 0", reason="died of signal 9")
+    assert (picture(died).refused, picture(died).notes[0].refused) == ((), False)
 
 
 # --- contact -----------------------------------------------------------------------------

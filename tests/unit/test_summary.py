@@ -24,6 +24,7 @@ OUTCOME = RunOutcome(
     elapsed_s=60.25,
     updates=1510,
     iterations=1500,
+    iterations_sealed=1500,
     env_steps=96_000,
     sources=(
         SourceOutcome(
@@ -81,10 +82,23 @@ def test_a_producer_knows_its_iterations_better() -> None:
 
 
 def test_on_policy_iterations_count_from_zero() -> None:
-    on_policy = replace(OUTCOME, run=RunInfo(algorithm="ppo"), iterations=149, env_steps=None)
+    on_policy = replace(
+        OUTCOME,
+        run=RunInfo(algorithm="ppo"),
+        iterations=149,
+        iterations_sealed=150,
+        env_steps=None,
+    )
     assert summary_fields(on_policy)["completed_iterations"] == 150
     assert "total_env_steps" not in summary_fields(on_policy), "nobody counted, so not 0"
     assert summary_fields(replace(OUTCOME, iterations=None))["completed_iterations"] == 0
+
+
+def test_a_loop_that_counts_from_one_has_completed_what_it_counted() -> None:
+    own_loop = replace(OUTCOME, run=RunInfo(algorithm="ppo"), iterations=200, iterations_sealed=200)
+    assert summary_fields(own_loop)["completed_iterations"] == 200
+    resumed = replace(own_loop, iterations=149, iterations_sealed=50)
+    assert summary_fields(resumed)["completed_iterations"] == 150
 
 
 def test_a_failed_run_says_why() -> None:

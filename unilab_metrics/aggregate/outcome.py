@@ -67,6 +67,7 @@ def outcome_of(
         elapsed_s=data.elapsed_s,
         updates=data.next_update - 1,
         iterations=data.last_iteration,
+        iterations_sealed=data.iterations_sealed,
         env_steps=data.env_steps,
         sources=sources,
         late_values=data.late_values,

@@ -69,8 +69,12 @@ def summary_fields(outcome: RunOutcome) -> dict[str, Any]:
 def _completed(outcome: RunOutcome) -> int:
     if outcome.iterations is None:
         return 0
-    # On-policy iterations count from 0, off-policy ones from 1.
-    return outcome.iterations + (1 if outcome.run.step_axis == "iteration" else 0)
+    # On-policy iterations count from 0 in the libraries, off-policy ones from 1; so do loops of
+    # one's own whose every iteration up to the last was sealed.
+    counts_from_1 = outcome.run.step_axis != "iteration" or (
+        outcome.iterations == outcome.iterations_sealed
+    )
+    return outcome.iterations + (0 if counts_from_1 else 1)
 
 
 def _bus_fields(outcome: RunOutcome) -> dict[str, Any]:

@@ -142,6 +142,8 @@ class Announcer:
             if source.attempt == data.attempt:
                 key = source.identity.key
                 newest[key.rank, key.role, key.instance] = source.index
+        # An end that is not in the files, because the disk is full, is none yet.
+        is_committed = self._core.journal.committed_update + 1 >= data.next_update
         shown = sorted(newest.items())[:_MAX_SHOWN_SOURCES]
         statuses = tuple(
             source_status(data.sources[index], self._peers.get(index) or Peer(), now)
@@ -158,7 +160,7 @@ class Announcer:
             self._writers.statuses(),
             now,
             time.time_ns(),
-            data.ended,
+            data.ended if is_committed else None,
             data.late_values,
             data.quarantined,
             uptime_s=(now - self._began_mono_ns) / 1e9,

@@ -6,8 +6,8 @@ it, and then again after every restart. So it is refused where it comes in.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 import posixpath
+from collections.abc import Mapping
 
 from unilab_metrics.storage.spool_reader import LEASE_NAME
 from unilab_schema.codec import MAX_STEP, FrameDecodeError
