@@ -13,11 +13,12 @@ import msgspec
 from unilab_metrics import crash_points
 from unilab_metrics.errors import DamagedFileError, LeaseHeldError
 from unilab_metrics.storage.lease import Lease
-from unilab_metrics.storage.segments import list_segments, open_segment, read_segment_header
+from unilab_metrics.storage.segments import list_segments, read_segment_header
 from unilab_metrics.subscribe.history import HISTORY_PREFIX, HistoryReader
 from unilab_metrics.transport.rendezvous import bus_directory
 from unilab_metrics.write.aggregator_link import AggregatorLink
 from unilab_metrics.write.backends.base import Backend, BackendError
+from unilab_metrics.write.unattended import covered_update, make_durable
 from unilab_schema.control import BackendStatus
 from unilab_schema.updates import HistoryEntry, RunEnded
 
@@ -32,7 +33,6 @@ RETRY_S = 1.0
 GIVE_UP_S = 10.0
 """How long a backend that refuses data holds up a writer that is to end."""
 ACKNOWLEDGE_S = 2.0
-_WAL_PREFIX = "wal"
 
 
 def run_writer(
@@ -85,6 +85,7 @@ class _Writer:
         self._reported_update = -1
         self._last: HistoryEntry | None = None
         self._synced = False
+        self._covered: int | None = None
 
     def run(self) -> bool:
         try:
@@ -155,21 +156,12 @@ class _Writer:
         if self._link.alive:
             return self._link.head.durable if self._link.head is not None else 0
         if not self._synced:
-            self._sync_history()
+            # Nobody else will say what is on the disk, and what will stay there.
+            make_durable(self._bus)
+            # Who was announced to has seen the journal mended.
+            self._covered = covered_update(self._bus) if self._link.head is None else None
             self._synced = True
-        return None
-
-    def _sync_history(self) -> None:
-        """Nobody else will say that it is on the disk. The wal first: history that it does not
-        account for would be cut off after a loss of power, and written again."""
-        wal = list_segments(self._bus, _WAL_PREFIX)[-2:]
-        for path in (*wal, *list_segments(self._bus, HISTORY_PREFIX)[-2:]):
-            with contextlib.suppress(OSError):
-                fd = open_segment(path)
-                try:
-                    os.fsync(fd)
-                finally:
-                    os.close(fd)
+        return self._covered
 
     def _run_has_ended(self) -> bool:
         head = self._link.head
