@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 from typing import Any
 
@@ -102,3 +103,28 @@ def test_a_collector_that_dies_by_an_exception_says_so(method: str, tmp_path: Pa
     )
     ending(tmp_path / "logs", code)
     assert "collector of rank 0 failed: RuntimeError: no simulator" in events(tmp_path / "logs")
+
+
+COLLECTORS_GO_ON = """
+import multiprocessing, time
+def collect():
+    with um.connect(role="collector") as publisher:
+        while True:
+            publisher.log({"reward/a": 1.0})
+            time.sleep(0.02)
+if __name__ == "__main__":
+    with begin():
+        multiprocessing.get_context("fork").Process(target=collect, daemon=True).start()
+        time.sleep(1.0)
+        raise ValueError("a mistake")
+"""
+
+
+@pytest.mark.slow
+def test_an_exception_does_not_wait_long_for_collectors_that_nobody_has_told(
+    tmp_path: Path,
+) -> None:
+    began_s = time.monotonic()
+    summary = ending(tmp_path, COLLECTORS_GO_ON)
+    assert 10 < time.monotonic() - began_s < 25
+    assert (summary["status"], summary["error"]) == ("failed", "a mistake")

@@ -9,6 +9,8 @@ from collections.abc import Callable
 from typing import Any
 
 EXIT_TIMEOUT_S = 0.5
+FAILED_TIMEOUT_S = 10.0
+"""An exception waits to be shown meanwhile, and nobody may have told the collectors to end."""
 _MAX_TEXT = 2000
 
 

@@ -13,10 +13,10 @@ from types import TracebackType
 from typing import Any, final
 
 from unilab_metrics import crash_points
-from unilab_metrics.publish import losses, unsent
+from unilab_metrics.publish import exiting, losses, unsent
 from unilab_metrics.publish.emitter import Emitter
 from unilab_metrics.publish.episodes import EpisodeStatistics
-from unilab_metrics.publish.exiting import call_at_exit, describe, exit_wait_s, failure, forget_exit
+from unilab_metrics.publish.exiting import failure
 from unilab_metrics.publish.frame_writer import FrameWriter
 from unilab_metrics.publish.gauges import InferenceGauges
 from unilab_metrics.publish.guard import guarded
@@ -68,7 +68,7 @@ class Publisher(Emitter):
         self._figures = OwnFigures() if figures is None else figures
         self._delivered: bool | None = None
         self._is_exiting = False
-        call_at_exit(self._at_exit)
+        exiting.call_at_exit(self._at_exit)
 
     @property
     def rank(self) -> int:
@@ -245,7 +245,7 @@ class Publisher(Emitter):
         """
         if self._delivered is None:
             self._delivered = False
-            forget_exit(self._at_exit)
+            exiting.forget_exit(self._at_exit)
             if not self._spool.inactive:
                 self._delivered = self._end(timeout_s, status)
         return self._delivered
@@ -272,17 +272,17 @@ class Publisher(Emitter):
     def _at_exit(self) -> None:
         seen = self._shipper is not None and self._shipper.bus_seen
         self._is_exiting = True
-        self._leave(failure(), exit_wait_s(CLOSE_TIMEOUT_S, bus_seen=seen), "")
+        self._leave(failure(), exiting.exit_wait_s(CLOSE_TIMEOUT_S, bus_seen=seen), "")
 
     def _leave(self, error: BaseException | None, timeout_s: float, status: str) -> None:
         if error is not None and self._delivered is None and not self._spool.inactive:
-            status = "failed"
+            status, timeout_s = "failed", min(timeout_s, exiting.FAILED_TIMEOUT_S)
             self._tell_failure(error)
         self.close(timeout_s, status)
 
     @guarded
     def _tell_failure(self, error: BaseException) -> None:
-        name, text = describe(error)
+        name, text = exiting.describe(error)
         self._event("status", f"{self.role} of rank {self.rank} failed: {name}: {text}", None, {})
         if self._is_learner:
             self._event("summary", "", None, {"error_type": name, "error": text})
