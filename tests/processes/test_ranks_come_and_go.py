@@ -13,6 +13,7 @@ from real_runs import until
 from steered_ranks import SteeredRank, entries, iterations, steered, told
 
 from unilab_metrics.run.summary import read_summary
+from unilab_metrics.subscribe.subscriber import Subscriber
 from unilab_schema.updates import AttemptOpened
 
 TAG = "Loss/value"
@@ -164,6 +165,17 @@ def test_a_rank_of_another_world_is_named(tmp_path: Path) -> None:
     assert text.endswith("was started for a world of 4 ranks, rank 0 for one of 2")
 
 
+def until_known(run_dir: Path, rank: int) -> None:
+    with Subscriber.attach(run_dir) as viewer:
+
+        def is_known() -> bool:
+            viewer.poll(20)
+            head = viewer.head
+            return head is not None and any(source.key.rank == rank for source in head.sources)
+
+        until(is_known, 30.0)
+
+
 @pytest.mark.slow
 def test_ranks_that_are_missing_from_the_start_are_named_and_one_that_comes_late_joins(
     tmp_path: Path,
@@ -177,6 +189,8 @@ def test_ranks_that_are_missing_from_the_start_are_named_and_one_that_comes_late
         assert text == "1 of 3 expected ranks have not come (2); iterations go on without them"
         with SteeredRank(run_dir, 2, 3) as late:
             late.ready().log(10, 14)
+            # Who is not known yet is not waited for: its values would be a supplement.
+            until_known(run_dir, 2)
             for rank in (zero, one):
                 rank.log(10, 14)
             until(lambda: len(iterations(run_dir)) == 15, 60.0)
