@@ -10,6 +10,7 @@ from sources_on_paper import PaperSource
 from unilab_metrics.aggregate.announcing.serving import MAX_REPLY_BYTES, Server
 from unilab_metrics.aggregate.folding import update_layouts
 from unilab_metrics.aggregate.folding.entries import Seal, SourceJoined
+from unilab_metrics.aggregate.journaling import announced_layouts
 from unilab_metrics.aggregate.journaling import journal as journals
 from unilab_metrics.aggregate.journaling.journal import Journal
 from unilab_metrics.storage.records import scan
@@ -62,7 +63,7 @@ def test_every_update_comes_with_its_own_tags(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tail_bytes: int
 ) -> None:
     monkeypatch.setattr(journals, "TAIL_BYTES", tail_bytes)
-    monkeypatch.setattr(journals, "MAX_ANNOUNCED", 8)
+    monkeypatch.setattr(announced_layouts, "MAX_ANNOUNCED", 8)
     monkeypatch.setattr(update_layouts, "MAX_REMEMBERED", 8)
     tmp_path.chmod(0o700)
     journal = Journal(tmp_path)

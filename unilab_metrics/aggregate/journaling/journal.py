@@ -15,6 +15,7 @@ from pathlib import Path
 from unilab_metrics import crash_points
 from unilab_metrics.aggregate.folding.entries import TWICE, Entry, EntryKind, encode_entry
 from unilab_metrics.aggregate.folding.state import AggregatorState, Publication
+from unilab_metrics.aggregate.journaling.announced_layouts import AnnouncedLayouts, layout_records
 from unilab_metrics.aggregate.journaling.history_tail import HistorySegment, HistoryTail, TailRecord
 from unilab_metrics.aggregate.journaling.journal_file import JournalFile
 from unilab_metrics.aggregate.journaling.recovery import Recovered, recover
@@ -26,9 +27,9 @@ from unilab_metrics.storage.segments import (
     list_segments,
     sync_file,
 )
-from unilab_schema.codec import KIND_OF, RecordKind, encode_payload
+from unilab_schema.codec import KIND_OF, encode_payload
 from unilab_schema.control import Epoch
-from unilab_schema.updates import Supplement, Update, UpdateLayout
+from unilab_schema.updates import Supplement, Update
 
 WAL = "wal"
 HISTORY = "history"
@@ -37,8 +38,6 @@ HISTORY_SEGMENT_BYTES = 32 * 1024 * 1024
 KEPT_WAL_SEGMENTS = 1
 """Older than the snapshot that replaces them: one that is damaged later on the disk is made
 again from the one before it."""
-MAX_ANNOUNCED = 2048
-"""Layouts of the present history segment that are remembered."""
 TAIL_BYTES = 8 * 1024 * 1024
 """Newest history records that are kept in memory to answer subscribers."""
 _IN_DOUBT = 2
@@ -66,10 +65,7 @@ class Journal:
         self._appended_update = recovered.last_update
         self.committed_update = recovered.last_update
         self._uncommitted_bytes = 0
-        self._used_layouts: set[int] = set()
         self._obsolete_wal: list[Path] = []
-        self._announced: dict[int, tuple[str, ...]] = {}
-        self._most_announced = MAX_ANNOUNCED
         self._synced_update = self._marked_update = recovered.last_update
         self.renewals = 0
         """How often history entries have moved to another place in the files."""
@@ -85,6 +81,7 @@ class Journal:
             # snapshot on the disk must not know more than what else is there can tell.
             sync_file(path)
         self._history = self._begin(HISTORY, recovered.history_name, recovered.history_valid_bytes)
+        self._layouts = AnnouncedLayouts(self._history.layouts_in_memory)
         self.segments.append(HistorySegment(self._history.segment.path, recovered.last_update + 1))
         try:
             # Before the wal goes on: only this header says which part of the history counts.
@@ -128,11 +125,9 @@ class Journal:
             layout = -1
             if isinstance(entry, Update | Supplement):
                 layout = entry.layout
-                self._used_layouts.add(layout)
-                if layout not in self._announced:
-                    self._forget_announced()
-                    self._announced[layout] = tags
-                    self._buffer_history(_layout_record(layout, tags))
+                announcement = self._layouts.use(layout, tags)
+                if announcement:
+                    self._buffer_history(announcement)
             data = encode_record(KIND_OF[type(entry)], sequence, encode_payload(entry))
             self._buffer_history(data)
             self._appended_update = sequence
@@ -163,9 +158,10 @@ class Journal:
             if crash_points.armed:
                 crash_points.reach("aggregator.wal_written")
         if self._history_buffer:
-            self._history.append(b"".join(self._history_buffer), frozenset(self._used_layouts))
+            used = self._layouts.used
+            self._history.append(b"".join(self._history_buffer), frozenset(used))
             self._history_buffer.clear()
-            self._used_layouts.clear()
+            used.clear()
             self._uncommitted_bytes = 0
         self.committed_update = self._appended_update
         self._retire_obsolete_wal()
@@ -277,11 +273,10 @@ class Journal:
         self._syncer.dirty(self._wal.segment, self._history.segment)
 
     def _renew_history(self) -> None:
-        needed = self._needed_layouts()
+        needed = self._layouts.needed()
         valid_bytes = self._history.synced_bytes
-        layouts = [_layout_record(layout, tags) for layout, tags in needed.items()]
-        self._syncer.forget(self._history.renew(before=layouts))
-        self._announced = needed
+        self._syncer.forget(self._history.renew(before=layout_records(needed)))
+        self._layouts.begin(needed)
         old = self.segments.pop()
         if valid_bytes:
             self.segments.append(old._replace(valid_bytes=valid_bytes))
@@ -294,22 +289,6 @@ class Journal:
         if self._obsolete_wal:
             self._syncer.remove_after_sync(self._obsolete_wal)
             self._obsolete_wal = []
-
-    def _needed_layouts(self) -> dict[int, tuple[str, ...]]:
-        """The layouts of what a new segment begins with."""
-        needed = self._history.layouts_in_memory() | self._used_layouts
-        return {layout: tags for layout, tags in self._announced.items() if layout in needed}
-
-    def _forget_announced(self) -> None:
-        """A layout may be announced twice in a segment, but not all can be remembered."""
-        if len(self._announced) >= self._most_announced:
-            self._announced = self._needed_layouts()
-            self._most_announced = max(MAX_ANNOUNCED, 2 * len(self._announced))
-
-
-def _layout_record(layout: int, tags: tuple[str, ...]) -> bytes:
-    payload = encode_payload(UpdateLayout(layout, tags))
-    return encode_record(RecordKind.UPDATE_LAYOUT, 0, payload)
 
 
 def _sync_directory(path: Path) -> None:
