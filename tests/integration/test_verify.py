@@ -16,12 +16,14 @@ from toy_run import ToyRun
 
 from unilab_metrics.cli.root import commands
 from unilab_metrics.errors import ExitCode, RunNotFoundError, VerificationError
-from unilab_metrics.run.event_points import held_position, marked_points
+from unilab_metrics.run import verify
+from unilab_metrics.run.event_points import Held, held_position, marked_points
 from unilab_metrics.run.verify import verify_run
 from unilab_metrics.storage.filesystem import private_directory
+from unilab_metrics.storage.lease import Lease
 from unilab_metrics.storage.segments import list_segments
 from unilab_metrics.subscribe.history import HISTORY_PREFIX
-from unilab_metrics.transport.rendezvous import bus_directory
+from unilab_metrics.transport.rendezvous import AGGREGATOR_LEASE, bus_directory
 from unilab_metrics.write.backends.event_files import own_files, read_records
 from unilab_metrics.write.backends.event_records import frame
 from unilab_metrics.write.backends.protos import Event
@@ -37,9 +39,9 @@ def run(run_dir: Path, short_path: Path) -> Iterator[ToyRun]:
     made.close()
 
 
-def write(run: ToyRun, log_interval: int = 1) -> None:
+def write(run: ToyRun, log_interval: int = 1, *, follow: bool = True) -> None:
     backend = TensorBoardBackend(run.run_dir, log_interval=log_interval)
-    run_writer(run.run_dir, backend, stop=lambda: False, log=lambda _: None)
+    run_writer(run.run_dir, backend, stop=lambda: not follow, log=lambda _: None, follow=follow)
 
 
 def rewrite(run: ToyRun, change: Callable[[int, Any], None]) -> None:
@@ -100,6 +102,62 @@ def test_a_live_run_is_compared_as_far_as_its_backend_is(run: ToyRun) -> None:
     write(run)
     run.updates(5)
     assert verify_run(run.run_dir).behind == 5
+
+
+def grow_behind(monkeypatch: pytest.MonkeyPatch, grow: Callable[[], None]) -> None:
+    """The run goes on once its backend's position has been read."""
+
+    def look(run_dir: Path) -> Held:
+        held = held_position(run_dir)
+        grow()
+        return held
+
+    monkeypatch.setattr(verify, "held_position", look)
+
+
+@pytest.mark.parametrize("ends", [False, True])
+def test_what_a_live_run_gets_between_two_looks_is_no_difference(
+    run: ToyRun, monkeypatch: pytest.MonkeyPatch, ends: bool
+) -> None:
+    run.updates(10)
+    write(run)
+
+    def grow() -> None:
+        run.updates(5)
+        if ends:
+            run.end()
+        write(run, follow=False)
+
+    grow_behind(monkeypatch, grow)
+    lease = Lease.create(run.bus, AGGREGATOR_LEASE, b"")
+    try:
+        verified = verify_run(run.run_dir)
+    finally:
+        lease.release()
+    assert verified.is_live
+    assert verified.points_per_tag == {"Loss/actor": 10, "Train/iteration": 10}
+    assert verified.behind == 5 + ends
+
+
+def test_a_run_that_is_taken_up_between_two_looks_is_live(
+    run: ToyRun, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run.updates(10)
+    write(run)
+    run.updates(5)
+    run.end()
+    leases: list[Lease] = []
+
+    def grow() -> None:
+        if not leases:
+            leases.append(Lease.create(run.bus, "writer-tensorboard.lease", b""))
+
+    grow_behind(monkeypatch, grow)
+    try:
+        verified = verify_run(run.run_dir)
+    finally:
+        leases[0].release()
+    assert (verified.is_live, verified.behind) == (True, 6)
 
 
 def test_several_writers_in_a_row_are_one_backend(run: ToyRun) -> None:

@@ -43,7 +43,8 @@ def held_position(run_dir: Path) -> Held:
 
 
 def marked_points(run_dir: Path, position: Position) -> Iterator[Point]:
-    """The points that lie before a mark of the position's journal, in the order of the files."""
+    """The points that lie before a mark of the position's journal, in the order of the files,
+    up to that position: a writer that is at work goes on meanwhile."""
     pending: list[Point] = []
     for data in _events(run_dir):
         mark = read_mark(data)
@@ -51,6 +52,8 @@ def marked_points(run_dir: Path, position: Position) -> Iterator[Point]:
             pending += _points(data)
             continue
         if mark.journal == position.journal:
+            if mark.update > position.update:
+                return
             yield from pending
         pending.clear()
 

@@ -60,9 +60,10 @@ class BackendFacts(NamedTuple):
 
 class Verified(NamedTuple):
     """A run that passed. ``behind``: history entries that the event files of a run that has not
-    ended may still lack, if it has any. ``lost_frames`` and ``dropped_calls``: what never reached the
+    ended, or is live, may still lack, if it has any. ``lost_frames`` and ``dropped_calls``: what never reached the
     history, ``None`` if the run left no summary. ``journal``: ``None`` without a wal.
-    ``is_live``: whether an aggregator is at work, so that this holds as far as it has come."""
+    ``is_live``: whether an aggregator or a writer is at work, so that this holds as far as it has
+    come."""
 
     history: HistoryFacts
     points_per_tag: dict[str, int]
@@ -95,21 +96,40 @@ def verify_run(run_dir: Path, *, log_interval: int = 1) -> Verified:
     bus_dir = bus_directory(run_dir)
     if not bus_dir.is_dir():
         raise RunNotFoundError(run_dir, "holds no run")
-    is_live = not is_free(aggregator_lease(run_dir))
+    if _is_growing(run_dir):
+        return _verify(run_dir, log_interval, is_live=True)
+    try:
+        return _verify(run_dir, log_interval, is_live=False)
+    except (StorageError, VerificationError):
+        if not _is_growing(run_dir):
+            raise
+        # It was taken up again meanwhile.
+        return _verify(run_dir, log_interval, is_live=True)
+
+
+def _is_growing(run_dir: Path) -> bool:
+    """Whether an aggregator or a writer is at work, so that what is read later holds more."""
+    leases = [aggregator_lease(run_dir), bus_directory(run_dir) / f"writer-{_TENSORBOARD}.lease"]
+    return not all(map(is_free, leases))
+
+
+def _verify(run_dir: Path, log_interval: int, *, is_live: bool) -> Verified:
+    bus_dir = bus_directory(run_dir)
+    # The backend first: the history that is read after it holds all that the backend does.
     held = held_position(run_dir)
     position = held.position or Position()
-    history = _History(bus_dir, position.update, log_interval)
+    history = _History(bus_dir, position.update, log_interval, is_live=is_live)
     found = marked_points(run_dir, position) if held.position else iter(())
     counts = _compare(history.points(), found)
     backends = _backends(run_dir, held.position)
     if not any(backend.is_compared for backend in backends):
         history.behind = 0
-    if history.ended is not None and history.behind:
+    if history.ended is not None and history.behind and not is_live:
         raise VerificationError(
             f"tensorboard lacks the last {history.behind} entries; complete it with "
             f"`unilab-metrics write {run_dir}`"
         )
-    if history.ended is not None and held.unmarked:
+    if history.ended is not None and held.unmarked and not is_live:
         raise VerificationError(f"tensorboard holds {held.unmarked} points beyond its last mark")
     journal = verify_journal(run_dir, is_live=is_live)
     lost, drops = _losses(run_dir)
@@ -145,9 +165,10 @@ def _backends(run_dir: Path, held: Position | None) -> tuple[BackendFacts, ...]:
 class _History:
     """The history's points up to ``held``; the counts are right when all of them were taken."""
 
-    def __init__(self, bus_dir: Path, held: int, log_interval: int) -> None:
+    def __init__(self, bus_dir: Path, held: int, log_interval: int, *, is_live: bool) -> None:
         self._bus_dir = bus_dir
         self._held = held
+        self._is_live = is_live
         self._selection = Selection(Position(), log_interval)
         self._steps: dict[str, int] = {}
         self.entries = self.updates = self.behind = 0
@@ -162,8 +183,9 @@ class _History:
                 for record in records:
                     yield from self._take(record)
             self._check_damage(reader)
-            if reader.damaged_at_end():
-                raise DamagedHistoryError(self._bus_dir, reader.damaged_at_end())
+            at_end = 0 if self._is_live else reader.damaged_at_end()
+            if at_end:
+                raise DamagedHistoryError(self._bus_dir, at_end)
             if reader.lost_entries:
                 raise VerificationError(f"the history lacks {reader.lost_entries} entries")
 
