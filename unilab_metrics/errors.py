@@ -6,6 +6,7 @@ them reaches a training loop: the publisher counts and names what went wrong ins
 
 from __future__ import annotations
 
+import errno
 import os
 from enum import IntEnum
 from pathlib import Path
@@ -24,6 +25,13 @@ class ExitCode(IntEnum):
     VERIFICATION_FAILED = 7
     UNHEALTHY = 8
     INTERRUPTED = 130
+
+
+def why(error: OSError) -> str:
+    """What the system said, in words that name the limit where it is one of the process."""
+    if error.errno == errno.EFBIG:
+        return "the process may write no larger file (file-size limit, ulimit -f)"
+    return error.strerror or str(error)
 
 
 class UnilabMetricsError(Exception):
@@ -47,7 +55,10 @@ class StorageFullError(StorageError):
 
     def __init__(self, path: Path | str, wanted_bytes: int, error_number: int = 0) -> None:
         cause = os.strerror(error_number) if error_number else "short write"
-        super().__init__(path, f"no room for {wanted_bytes} bytes ({cause})")
+        reason = f"no room for {wanted_bytes} bytes ({cause})"
+        if error_number == errno.EFBIG:
+            reason = f"{why(OSError(error_number, cause))}, no {wanted_bytes} bytes more"
+        super().__init__(path, reason)
         self.wanted_bytes = wanted_bytes
         self.error_number = error_number
 

@@ -26,6 +26,12 @@ class SourceKey(msgspec.Struct, frozen=True, array_like=True, order=True):
     role: Role
     instance: int = 0
 
+    @property
+    def place(self) -> str:
+        """For messages: ``learner of rank 0``, ``collector 1 of rank 0``."""
+        which = f" {self.instance}" if self.instance else ""
+        return f"{self.role}{which} of rank {self.rank}"
+
 
 class RunInfo(msgspec.Struct, frozen=True, array_like=True):
     """What learner rank 0 says about the run; the other sources' copies are ignored."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import shutil
@@ -13,13 +14,17 @@ from pathlib import Path
 import pytest
 from case_runs import aggregator_pid, leftovers, processes, scalars, start
 from click.testing import CliRunner
-from cut_off_run import end, log, open_run_directory, source, whole_run
+from cut_off_run import end, log, open_run_directory, source
+from cut_off_run import kill as kill_publisher
 from real_runs import only_run, until
 
+from unilab_metrics.aggregate.offline import OfflineJournal
 from unilab_metrics.cli.root import commands
-from unilab_metrics.errors import ExitCode
+from unilab_metrics.errors import ExitCode, StorageFullError
+from unilab_metrics.run import recovering
 from unilab_metrics.run.summary import read_summary
 from unilab_metrics.run.verify import verify_run
+from unilab_metrics.run.verify_report import report
 from unilab_metrics.transport.rendezvous import bus_directory
 
 TRAINING = """
@@ -208,3 +213,25 @@ def test_an_interrupted_recovery_is_finished_by_the_next(run_dir: Path) -> None:
     recover(run_dir)
     assert values(run_dir) == [(n, pytest.approx(n / 3)) for n in range(30)]
     verify_run(run_dir)
+
+
+def test_a_disk_without_room_is_freed_before_the_next_time(
+    run_dir: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    open_run_directory(run_dir)
+    publisher = source(1, "collector", instance=2)
+    kill_publisher(publisher)
+
+    def fail(*_: object, **__: object) -> None:
+        raise StorageFullError(run_dir, 10, errno.ENOSPC)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(OfflineJournal, "make_durable", fail)
+        output = recover(run_dir, code=ExitCode.UNEXPECTED)
+        assert output.endswith("(No space left on device); free space and run it again\n")
+    with monkeypatch.context() as patch:
+        patch.setattr(recovering, "run_writer", fail)
+        output = recover(run_dir, code=ExitCode.UNEXPECTED)
+        assert "(No space left on device); free space and run it again\n" in output
+    recover(run_dir)
+    assert "collector 2 of rank 1 (pid" in "\n".join(report(verify_run(run_dir)))

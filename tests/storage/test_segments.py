@@ -104,6 +104,11 @@ def test_a_full_disk_is_its_own_error_and_an_io_error_is_not(
             with pytest.raises(StorageFullError) as caught:
                 writer.append(b"x")
         assert caught.value.error_number == number
+        is_limit = number == errno.EFBIG
+        assert ("ulimit -f" in str(caught.value), "no room" in str(caught.value)) == (
+            is_limit,
+            not is_limit,
+        )
     with monkeypatch.context() as patch:
         patch.setattr(os, "write", fail(errno.EIO))
         with pytest.raises(OSError, match=os.strerror(errno.EIO)):
@@ -122,7 +127,8 @@ writer.append(b"a" * 900)
 for size in (200, 150):
     try:
         writer.append(b"b" * size)
-    except StorageFullError:
+    except StorageFullError as error:
+        assert "ulimit -f" in str(error), error
         print(writer.path.stat().st_size)
 print(writer.append(b"c" * 100), writer.path.stat().st_size)
 """

@@ -33,10 +33,10 @@ def open_run_directory(run_dir: Path, backends: tuple[str, ...] = ("tensorboard"
     return run_dir
 
 
-def source(rank: int = 0, role: str = "learner", learners: int = 1) -> Publisher:
+def source(rank: int = 0, role: str = "learner", learners: int = 1, instance: int = 0) -> Publisher:
     """A publisher of this process that finds no aggregator."""
     return open_publisher(
-        SourceKey(rank, role),
+        SourceKey(rank, role, instance),
         RunInfo("ppo", "Toy", "numpy"),
         launch_directory=spool_root() / LAUNCH,
         find_bus=lambda: None,

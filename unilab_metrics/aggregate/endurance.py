@@ -8,7 +8,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from unilab_metrics.aggregate.process_log import say
-from unilab_metrics.errors import StorageError
+from unilab_metrics.errors import StorageError, why
 
 
 class Endurance:
@@ -39,7 +39,7 @@ def needing(path: Path) -> Generator[None, None, None]:
     try:
         yield
     except OSError as error:
-        raise StorageError(error.filename or path, error.strerror or str(error)) from error
+        raise StorageError(error.filename or path, why(error)) from error
 
 
 def raise_descriptor_limit() -> None:

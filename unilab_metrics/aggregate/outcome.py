@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from unilab_metrics.aggregate.folding.remembering import MEAN_REWARD_TAG
@@ -27,17 +27,19 @@ def end_status(data: RunData) -> tuple[str, str]:
     if judged is not None and judged.ended is not None:
         return judged.ended or "completed", ""
     lost = [s for s in data.sources if s.status == "lost" and s.attempt == data.attempt]
-    places = ", ".join(
-        f"{s.identity.key.role} of rank {s.rank}" + (f" ({s.ending})" if s.ending else "")
-        for s in lost
-    )
+    places = ", ".join(s.identity.key.place + (f" ({s.ending})" if s.ending else "") for s in lost)
     return FAILED, f"gone without goodbye: {places}" if places else "no source ever connected"
 
 
 def outcome_of(
-    state: AggregatorState, run_dir: Path, peers: Mapping[int, Peer], backends: Mapping[str, int]
+    state: AggregatorState,
+    run_dir: Path,
+    peers: Mapping[int, Peer],
+    backends: Mapping[str, int],
+    troubles: Iterable[str] = (),
 ) -> RunOutcome:
-    """What the aggregator knows when the attempt ends."""
+    """What the aggregator knows when the attempt ends. ``troubles``: warnings that are no
+    events."""
     data = state.data
     sources: list[SourceOutcome] = []
     for source in data.sources:
@@ -75,7 +77,7 @@ def outcome_of(
         summary={**_rewards(state), **data.summary},
         backends=dict(backends),
         unregistered_tags=state.columns.unregistered()[:MAX_UNREGISTERED],
-        warnings=dict(data.warnings),
+        warnings={**data.warnings, **dict.fromkeys(troubles, 1)},
         helper_troubles={n: (t.count, t.by, t.reason) for n, t in data.troubles.items()},
         first_nonfinite={t: (n.iteration, n.rank) for t, n in data.first_nonfinite.items()},
     )

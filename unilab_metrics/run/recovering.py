@@ -8,6 +8,7 @@ and to repeat: each step begins where the files are.
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import socket
 import time
@@ -19,7 +20,13 @@ from unilab_metrics.aggregate.journaling.recovery import Recovered, recover
 from unilab_metrics.aggregate.leaving.leftovers import SpoolDirectories
 from unilab_metrics.aggregate.offline import OfflineJournal, Taken
 from unilab_metrics.aggregate.outcome import outcome_of
-from unilab_metrics.errors import ExitCode, LeaseHeldError, StorageError, UnilabMetricsError
+from unilab_metrics.errors import (
+    ExitCode,
+    LeaseHeldError,
+    StorageError,
+    StorageFullError,
+    UnilabMetricsError,
+)
 from unilab_metrics.outcome import COMPLETED, RunOutcome
 from unilab_metrics.run.bus_settings import BusSettings, clear_launch, read_settings
 from unilab_metrics.run.spool_places import LiveProcess, live_processes, spool_places, spools_in
@@ -34,6 +41,8 @@ from unilab_metrics.write.writer import run_writer
 from unilab_schema.identity import Identity
 
 _POLL_S = 0.1
+_FULL = frozenset({errno.ENOSPC, errno.EFBIG, errno.EDQUOT})
+_AGAIN = "free space and run it again"
 
 
 class RunIsLiveError(UnilabMetricsError):
@@ -145,7 +154,10 @@ class _Run:
         journal = OfflineJournal(self._bus_dir, SpoolDirectories(places))
         try:
             ended = journal.finish()
-            journal.make_durable(timeout_s)
+            try:
+                journal.make_durable(timeout_s)
+            except StorageError as error:
+                raise StorageError(error.path, f"{error.reason}; {_AGAIN}") from error
             return self._complete(
                 lambda held: journal.outcome(self._run_dir, held), places, journal, ended=ended
             )
@@ -246,11 +258,21 @@ def _complete_backend(run_dir: Path, name: str, log_interval: int, last: int) ->
     except LeaseHeldError as error:
         problem = f"a writer is at work (pid {error.pid})"
     except (OSError, UnilabMetricsError) as error:
-        problem = str(error)
+        problem = f"{error}; {_AGAIN}" if _is_full(error) else str(error)
     before = positions[0] if positions else 0
     if not problem and backend.update < last:
         problem = f"lacks the updates after {backend.update}"
     return BackendResult(name, before, backend.update, problem)
+
+
+def _is_full(error: BaseException | None) -> bool:
+    """Whether there was no room, which what it became of says no longer."""
+    while error is not None:
+        number = getattr(error, "errno", None) or getattr(error, "error_number", None)
+        if isinstance(error, StorageFullError) or number in _FULL:
+            return True
+        error = error.__cause__
+    return False
 
 
 def _is_told(run_dir: Path, outcome: RunOutcome) -> bool:

@@ -108,8 +108,7 @@ def _drops(recovery: Recovery) -> dict[str, int]:
 
 
 def _name(identity: Identity) -> str:
-    key = identity.key
-    return f"{key.role} of rank {key.rank} (pid {identity.pid})"
+    return f"{identity.key.place} (pid {identity.pid})"
 
 
 def _identity_fields(identity: Identity) -> dict[str, Any]:

@@ -24,7 +24,7 @@ class LiveProcess(NamedTuple):
     pid: int
 
     def __str__(self) -> str:
-        what = "a process" if self.key is None else f"{self.key.role} of rank {self.key.rank}"
+        what = "a process" if self.key is None else self.key.place
         return f"{what} (pid {self.pid})"
 
 

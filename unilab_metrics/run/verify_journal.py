@@ -204,6 +204,6 @@ def _check_summary(
         row = told.get((source.key.role, source.key.rank, source.key.instance, source.pid))
         if row is not None and row.get("lost_frames") != source.lost:
             raise VerificationError(
-                f"the summary says that {row.get('lost_frames')} frames of the {source.key.role} "
-                f"of rank {source.key.rank} are lost, the journal says {source.lost}"
+                f"the summary says that {row.get('lost_frames')} frames of the "
+                f"{source.key.place} are lost, the journal says {source.lost}"
             )

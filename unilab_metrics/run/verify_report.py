@@ -100,7 +100,7 @@ def _source(source: SourceFacts) -> str:
     if not source.goodbye:
         counted = "its counts are a lower bound" if source.state == "lost" else source.state
         parts.append(f"no goodbye ({counted})")
-    return f"{source.key.role} of rank {source.key.rank} (pid {source.pid}): {', '.join(parts)}"
+    return f"{source.key.place} (pid {source.pid}): {', '.join(parts)}"
 
 
 def _why(reasons: Mapping[str, int]) -> str:

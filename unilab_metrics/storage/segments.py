@@ -9,6 +9,7 @@ from __future__ import annotations
 import errno
 import os
 import re
+import resource
 from pathlib import Path
 
 import msgspec
@@ -61,6 +62,12 @@ _decoder = msgspec.msgpack.Decoder(SegmentHeader)
 _version_decoder = msgspec.msgpack.Decoder(_VersionOnly)
 
 
+def _is_beyond_limit(size_bytes: int) -> bool:
+    """Whether the process may not make a file of that size."""
+    limit = resource.getrlimit(resource.RLIMIT_FSIZE)[0]
+    return limit != resource.RLIM_INFINITY and size_bytes > limit
+
+
 class SegmentWriter:
     """Appends to one new segment. Owned by one thread, except :meth:`fdatasync`."""
 
@@ -97,7 +104,8 @@ class SegmentWriter:
         if written != len(data):
             self._tail_is_torn = True
             self._truncate_back()
-            raise StorageFullError(self.path, len(data))
+            is_limited = _is_beyond_limit(offset + len(data))
+            raise StorageFullError(self.path, len(data), errno.EFBIG if is_limited else 0)
         self.size_bytes = offset + written
         return offset
 

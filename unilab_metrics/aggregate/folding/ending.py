@@ -57,8 +57,8 @@ def withdrawal(data: RunData, entry: Entry, unix_ns: int, mono_ns: int) -> EndWi
                 return None
             name = source.name
         case SourceJoined():
-            key, identity = entry.identity.key, entry.identity
-            name = f"{key.role} of rank {key.rank} (pid {identity.pid} on {identity.host})"
+            identity = entry.identity
+            name = f"{identity.key.place} (pid {identity.pid} on {identity.host})"
         case _:
             return None
     text = f"the run's end is taken back: {name} has said more than was known by then"

@@ -72,9 +72,7 @@ class SourceState(msgspec.Struct, array_like=True):
     def name(self) -> str:
         """For messages: which process of the training it is."""
         identity = self.identity
-        key = identity.key
-        which = f" {key.instance}" if key.instance else ""
-        return f"{key.role}{which} of rank {key.rank} (pid {identity.pid} on {identity.host})"
+        return f"{identity.key.place} (pid {identity.pid} on {identity.host})"
 
     @property
     def is_learner(self) -> bool:

@@ -154,5 +154,4 @@ def _forged(source: SourceState, first: int, last: int) -> str:
 
 
 def _name(source: SourceState) -> str:
-    key = source.identity.key
-    return f"the {key.role} of rank {key.rank} (pid {source.identity.pid})"
+    return f"the {source.identity.key.place} (pid {source.identity.pid})"

@@ -10,7 +10,7 @@ from unilab_metrics.run.doctor.patient import Patient
 from unilab_metrics.run.processes import last_log_line, writer_log
 
 _SUBJECT = "logs"
-_BAD_WORDS = ("Error", "error:", "Traceback", "failed", "no room", "refused")
+_BAD_WORDS = ("Error", "error:", "Traceback", "failed", "no room", "file-size limit", "refused")
 _MOST_CHARS = 160
 
 

@@ -99,5 +99,4 @@ def _writer(patient: Patient, backend: str, *, is_live: bool) -> Finding:
 
 
 def _name(identity: Identity) -> str:
-    key = identity.key
-    return f"{key.role} of rank {key.rank} (pid {identity.pid})"
+    return f"{identity.key.place} (pid {identity.pid})"

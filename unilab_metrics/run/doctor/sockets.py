@@ -117,7 +117,7 @@ def _answer(patient: Patient, file: ConnectionFile) -> Iterator[Finding]:
 def _as_the_aggregator_sees_it(head: Head) -> Iterator[Finding]:
     for source in head.sources:
         if (source.state == "live" and source.age_s > _SILENT_S) or source.state == "silent":
-            name = f"{source.key.role} of rank {source.key.rank} (pid {source.pid})"
+            name = f"{source.key.place} (pid {source.pid})"
             yield Finding(_SUBJECT, WARNING, f"{name} has said nothing for {source.age_s:.0f} s")
     for backend in head.backends:
         if backend.state in {"failed", "restarting"}:

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from unilab_metrics import crash_points
-from unilab_metrics.errors import StorageError
+from unilab_metrics.errors import StorageError, why
 from unilab_metrics.storage.segments import SegmentWriter
 from unilab_metrics.write.backends.base import BackendError
 from unilab_metrics.write.backends.event_encoding import (
@@ -87,7 +87,7 @@ class TensorBoardBackend:
                     position = marked.position
                     break
         except OSError as error:
-            raise BackendError(self._run_dir, error.strerror or str(error)) from error
+            raise BackendError(self._run_dir, why(error)) from error
         self._held = position.of_journal(journal)
         self._selection = Selection(self._held, self._log_interval)
         return min(self._held.update, self._held.replay)
@@ -122,7 +122,7 @@ class TensorBoardBackend:
             raise BackendError(error.path, error.reason) from error
         except OSError as error:
             path = self._file.path if self._file else self._run_dir
-            raise BackendError(path, error.strerror or str(error)) from error
+            raise BackendError(path, why(error)) from error
         self._pending.clear()
         self._pending_bytes = 0
         self._held = position
