@@ -6,7 +6,6 @@ then answer. Cursors and heads therefore never speak of what is not in the journ
 
 from __future__ import annotations
 
-import dataclasses
 import os
 import signal
 import socket
@@ -276,11 +275,9 @@ class _Aggregator:
         return ExitCode.OK
 
     def _summarise(self) -> None:
-        backends = self._writers.updates()
-        outcome = outcome_of(self._core.state, self._run_dir, self._ingest.peers, backends)
         troubles = [text for text in (*self._core.untold, self._core.problem) if text]
-        warnings = {**outcome.warnings, **dict.fromkeys(troubles, 1)}
-        outcome = dataclasses.replace(outcome, warnings=warnings)
+        peers, backends = self._ingest.peers, self._writers.updates()
+        outcome = outcome_of(self._core.state, self._run_dir, peers, backends, troubles)
         self._endurance.attempt("run summary", lambda: self._write_summary(outcome))
 
     def _is_complete(self) -> bool:

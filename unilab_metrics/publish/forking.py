@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import threading
+import warnings
 from collections.abc import Generator
 from contextlib import contextmanager
 from typing import Protocol
@@ -30,6 +31,10 @@ class ForkAware(Protocol):
         ...
 
 
+FORKED_TEXT = (
+    "this process was forked from one that publishes metrics; nothing is logged here until it "
+    "calls connect()"
+)
 _START_S = 1.0
 _watched: list[ForkAware] = []
 _forking: list[ForkAware] = []
@@ -44,6 +49,15 @@ def forget(thing: ForkAware) -> None:
     """Tell ``thing`` of forks no longer; unknown ones are ignored."""
     if thing in _watched:
         _watched.remove(thing)
+
+
+def warn_caller(text: str) -> None:
+    """A ``RuntimeWarning`` at the line that has called the publisher of a spool that refuses."""
+    try:
+        warnings.warn(text, RuntimeWarning, stacklevel=5)
+    except RuntimeWarning:
+        # Warnings are errors here, but a training must not end because of us.
+        return
 
 
 @contextmanager

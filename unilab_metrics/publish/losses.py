@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import threading
 from collections import deque
 
@@ -39,6 +40,12 @@ INTERNAL_ERROR = "internal_error"
 """Calls during which our own code raised; see ``Publisher.errors``."""
 
 _MAX_ERRORS = 16
+_FULL = frozenset({errno.ENOSPC, errno.EFBIG, errno.EDQUOT})
+
+
+def reason_of(error: OSError) -> str:
+    """Under which reason a record counts that a file system did not take."""
+    return SPOOL_FULL if error.errno in _FULL else SPOOL_ERROR
 
 
 class Losses:

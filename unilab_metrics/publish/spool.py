@@ -4,7 +4,7 @@ Everything that carries data (frames, layouts, events, drops, the end) has its o
 from 1 without a hole. Each segment begins with the identity and a copy of the layouts and tag
 names so far, so that it can be read alone. The copies have sequence 0: they are no part of the
 order, are sent only after a gap, and may be taken any number of times. A ``Gap`` record has
-the last sequence that it stands for. ``aggregate.receiving.receiver.accept`` is the other side of this.
+the last sequence that it stands for.
 
 Any thread may append, also from a signal handler; one thread reads (the shipper).
 """
@@ -14,7 +14,6 @@ from __future__ import annotations
 import errno
 import os
 import threading
-import warnings
 from collections import deque
 from collections.abc import Callable
 from pathlib import Path
@@ -23,6 +22,7 @@ from time import monotonic_ns, time_ns
 from typing import Any, overload
 
 from unilab_metrics import crash_points
+from unilab_metrics.errors import why
 from unilab_metrics.publish import forking, losses
 from unilab_metrics.publish.losses import Losses
 from unilab_metrics.publish.spool_files import QUOTA_BYTES, SEGMENT_BYTES, SpoolFiles
@@ -34,13 +34,8 @@ from unilab_metrics.storage.spool_reader import LEASE_NAME
 from unilab_schema.codec import RecordKind
 from unilab_schema.identity import Identity
 
-_FULL = frozenset({errno.ENOSPC, errno.EFBIG, errno.EDQUOT})
 _OWN_KINDS = frozenset({RecordKind.DROPS, RecordKind.END})
 """Records that are no caller's: that they do not fit is no loss of a call."""
-_FORKED_TEXT = (
-    "this process was forked from one that publishes metrics; nothing is logged here until it "
-    "calls connect()"
-)
 
 PayloadAt = Callable[..., bytes]
 """(monotonic ns, wall clock ns, arguments...) of the append to the record's payload."""
@@ -77,8 +72,7 @@ class Spool:
         self.losses = counted
         """What was not appended, by reason."""
         self._sleeper: Wakeup | None = None
-        self._lock = threading.Lock()
-        self._held_for_fork = False
+        self._lock, self._held_for_fork = threading.Lock(), False
         self._waiting: deque[tuple[int, PayloadAt, tuple[Any, ...], bool]] = deque()
         self._writing = False
         self._warning = ""
@@ -90,7 +84,7 @@ class Spool:
                 identity,
                 segment_bytes=segment_bytes,
                 quota_bytes=quota_bytes,
-                restore=self._restore,
+                removed=self._renew_lease,
             )
         except BaseException:
             self._lease.release()
@@ -191,11 +185,10 @@ class Spool:
             self.last += 1
             self._writing = False
         except OSError as error:
-            full = error.errno in _FULL
             if error.errno == errno.EFBIG:
                 self.files.prefer_new_segment()
-            text = f"{self.directory}: {error.strerror or error}"
-            self._refused(kind, losses.SPOOL_FULL if full else losses.SPOOL_ERROR, text)
+            text = f"{self.directory}: {why(error)}"
+            self._refused(kind, losses.reason_of(error), text)
             return False
         except ValueError as error:
             self.losses.note(error)
@@ -235,11 +228,7 @@ class Spool:
             if self.end_waits is not None:
                 self._write_record(RecordKind.END, self.end_waits, (), announcement=False)
 
-    def _restore(self) -> None:
-        """Somebody has removed the spool's directory: whatever cleans up, or a logout."""
-        for directory in (*reversed(self.directory.parents[:2]), self.directory):
-            if not directory.exists():
-                private_directory(directory)
+    def _renew_lease(self) -> None:
         lost, self._lease = self._lease, self._make_lease()
         lost.release(unlink=False)
 
@@ -285,11 +274,7 @@ class Spool:
         self.losses.count(self.inactive)
         text, self._warning = self._warning, ""
         if text:
-            try:
-                warnings.warn(text, RuntimeWarning, stacklevel=4)
-            except RuntimeWarning:
-                # Warnings are errors here, but a training must not end because of us.
-                return
+            forking.warn_caller(text)
 
     def before_fork(self) -> None:
         """Let no other thread be inside an append while the process is copied."""
@@ -308,7 +293,7 @@ class Spool:
         self.inside = set()
         self._waiting.clear()
         self.inactive = losses.FORKED
-        self._warning = _FORKED_TEXT
+        self._warning = forking.FORKED_TEXT
         self._sleeper = None
         self.losses.after_fork_in_child()
         self.files.close(remove=False)

@@ -12,6 +12,7 @@ from pathlib import Path
 from unilab_metrics import crash_points
 from unilab_metrics.errors import StorageError
 from unilab_metrics.publish.spool_segment import SpoolSegment
+from unilab_metrics.storage.filesystem import private_directory
 from unilab_metrics.storage.records import encode_record
 from unilab_metrics.storage.segments import segment_name
 from unilab_metrics.storage.spool_reader import (
@@ -51,10 +52,10 @@ class SpoolFiles:
         *,
         segment_bytes: int = SEGMENT_BYTES,
         quota_bytes: int = QUOTA_BYTES,
-        restore: Callable[[], object] = _nothing,
+        removed: Callable[[], object] = _nothing,
     ) -> None:
-        """``restore``: make the directory again, which somebody has removed."""
-        self._restore = restore
+        """``removed``: somebody had removed the directory, which is there again."""
+        self._removed = removed
         self._directory = directory
         self._segment_bytes = segment_bytes
         self._quota_bytes = quota_bytes
@@ -109,7 +110,11 @@ class SpoolFiles:
         try:
             return self._new_segment(first)
         except FileNotFoundError:
-            self._restore()
+            # Whatever cleans up, or a logout.
+            for directory in (*reversed(self._directory.parents[:2]), self._directory):
+                if not directory.exists():
+                    private_directory(directory)
+            self._removed()
             return self._new_segment(first)
 
     def restart(self, first: int) -> None:
