@@ -235,3 +235,20 @@ def test_a_disk_without_room_is_freed_before_the_next_time(
         assert "(No space left on device); free space and run it again\n" in output
     recover(run_dir)
     assert "collector 2 of rank 1 (pid" in "\n".join(report(verify_run(run_dir)))
+
+
+def test_a_spool_in_a_directory_that_others_may_read_is_private_and_found(
+    run_dir: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    chosen = tmp_path / "scratch"
+    chosen.mkdir()
+    chosen.chmod(0o755)
+    monkeypatch.setenv("UNILAB_METRICS_SPOOL", str(chosen))
+    open_run_directory(run_dir)
+    publisher = source()
+    log(publisher, range(5))
+    end(publisher)
+    assert Path(publisher.identity.spool_path).is_relative_to(chosen)
+    monkeypatch.setenv("UNILAB_METRICS_SPOOL", str(tmp_path / "elsewhere"))
+    report = json.loads(recover(run_dir, "--json"))
+    assert (report["iterations_sealed"], report["removed_spools"]) == (5, 1)

@@ -165,6 +165,11 @@ def test_the_runtime_directory_is_private_and_short(short_path: Path, monkeypatc
 def test_a_chosen_runtime_directory_wins(short_path: Path, monkeypatch):
     monkeypatch.setenv("UNILAB_METRICS_RUNTIME", str(short_path / "mine"))
     assert runtime_directory() == short_path / "mine"
+    (short_path / "mine").chmod(0o755)
+    below = short_path / "mine" / f"unilab-metrics-{os.getuid()}"
+    assert runtime_directory() == below
+    assert mode_of(below) == 0o700
+    assert filesystem.runtime_places() == [below]
 
 
 def test_without_a_session_directory_sockets_go_to_the_temporary_one(short_path: Path, monkeypatch):
@@ -201,7 +206,7 @@ def test_an_unusable_chosen_runtime_directory_is_an_error(short_path: Path, monk
         runtime_directory()
     (short_path / "file").touch()
     monkeypatch.setenv("UNILAB_METRICS_RUNTIME", str(short_path / "file" / "below"))
-    with pytest.raises(StorageError, match="no directory for sockets"):
+    with pytest.raises(StorageError, match="UNILAB_METRICS_RUNTIME is not usable"):
         runtime_directory()
 
 
@@ -277,8 +282,44 @@ def test_a_chosen_spool_is_used_or_refused(tmp_path: Path, monkeypatch: pytest.M
     monkeypatch.setenv("UNILAB_METRICS_SPOOL", str(tmp_path / "spool"))
     assert spool_root() == tmp_path / "spool"
     assert spool_candidates() == [tmp_path / "spool"]
-    (tmp_path / "spool").chmod(0o755)
-    with pytest.raises(SpoolError, match="UNILAB_METRICS_SPOOL"):
+    below = tmp_path / "spool" / f"unilab-metrics-{os.getuid()}"
+    for mode in (0o755, 0o1777):
+        (tmp_path / "spool").chmod(mode)
+        assert spool_root() == below
+        assert (mode_of(below), mode_of(below.parent)) == (0o700, mode)
+        assert spool_candidates() == [below]
+    (tmp_path / "spool").chmod(0o700)
+    assert spool_candidates() == [tmp_path / "spool", below]
+
+
+@pytest.mark.parametrize("mode", [0o777, 0o770])
+def test_a_chosen_directory_that_others_may_change_is_refused_with_what_to_do(
+    tmp_path: Path, short_path: Path, monkeypatch: pytest.MonkeyPatch, mode: int
+):
+    path = short_path / "mine"
+    path.mkdir()
+    path.chmod(mode)
+    for variable, find in (
+        ("UNILAB_METRICS_SPOOL", spool_root),
+        ("UNILAB_METRICS_RUNTIME", runtime_directory),
+    ):
+        monkeypatch.setenv(variable, str(path))
+        with pytest.raises(StorageError) as caught:
+            find()
+        text = str(caught.value)
+        assert text.startswith(f"{path}: {variable} is not usable: mode 0{mode:o} lets others in;")
+        assert text.endswith("; name a directory of your own, of mode 0700")
+        assert text.count(str(path)) == 1
+    assert list(path.iterdir()) == []
+
+
+def test_a_chosen_directory_of_somebody_else_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    (tmp_path / "spool").mkdir(mode=0o755)
+    monkeypatch.setenv("UNILAB_METRICS_SPOOL", str(tmp_path / "spool"))
+    monkeypatch.setattr(os, "geteuid", lambda: os.getuid() + 1)
+    with pytest.raises(SpoolError, match="belongs to uid"):
         spool_root()
 
 

@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Protocol
 
-from unilab_metrics.errors import SpoolError, StorageError, UnsafePathError
+from unilab_metrics.errors import SpoolError, StorageError, UnsafePathError, why
 from unilab_metrics.storage.mounts import is_local_filesystem, keeps_modes
 
 SPOOL_VARIABLE = "UNILAB_METRICS_SPOOL"
@@ -165,7 +165,8 @@ def runtime_directory() -> Path:
     """A short private directory for this user's sockets; made if missing.
 
     ``UNILAB_METRICS_RUNTIME``, else ``$XDG_RUNTIME_DIR/unilab-metrics``, else
-    ``<tmp>/unilab-metrics-<uid>``, the first that is usable. logind's own ``/run/user/<uid>``
+    ``<tmp>/unilab-metrics-<uid>``, the first that is usable. The variable's is taken as
+    :func:`spool_root` takes its own. logind's own ``/run/user/<uid>``
     is passed over: it is removed at the last logout, and trainings outlive logins.
     Raises :class:`UnsafePathError` or :class:`StorageError` when none is usable.
     """
@@ -178,6 +179,8 @@ def runtime_directory() -> Path:
             return private_directory(candidate)
         except (OSError, StorageError) as error:
             problem = error
+            if _chosen(RUNTIME_VARIABLE) is not None:
+                problem = StorageError(candidate, _refusal(RUNTIME_VARIABLE, error))
     if isinstance(problem, StorageError):
         raise problem
     raise StorageError(_user_directory(_TEMPORARY[-1]), f"no directory for sockets: {problem}")
@@ -191,7 +194,7 @@ def runtime_places() -> list[Path]:
 def _runtime_candidates() -> Iterator[Path]:
     chosen = _chosen(RUNTIME_VARIABLE)
     if chosen is not None:
-        yield chosen
+        yield _private_part(chosen)
         return
     session = Path(os.environ.get("XDG_RUNTIME_DIR", ""))
     if session.is_absolute() and session.is_dir() and session.parent != Path("/run/user"):
@@ -225,7 +228,8 @@ def spool_root(
 ) -> Path:
     """The private directory in which this process may make its spool; made if missing.
 
-    ``UNILAB_METRICS_SPOOL`` overrides. Shared memory while all our spools of the node hold
+    ``UNILAB_METRICS_SPOOL`` overrides; in a directory of ours that others may read,
+    ``unilab-metrics-<uid>`` below it. Shared memory while all our spools of the node hold
     less than ``SHARED_MEMORY_BYTES`` and less than an eighth of what is free there, else a
     directory on a local disk, the first with room. Never a network file system.
     Raises :class:`SpoolError` when there is no such place.
@@ -233,9 +237,9 @@ def spool_root(
     chosen = _chosen(SPOOL_VARIABLE)
     if chosen is not None:
         try:
-            return private_directory(chosen)
+            return private_directory(_private_part(chosen))
         except (OSError, StorageError) as error:
-            raise SpoolError(chosen, f"{SPOOL_VARIABLE} is not usable: {error}") from error
+            raise SpoolError(chosen, _refusal(SPOOL_VARIABLE, error)) from error
     reasons: list[str] = []
     cramped: list[Path] = []
     for root in spool_candidates(shared_memory):
@@ -268,7 +272,9 @@ def spool_candidates(shared_memory: Path = _SHARED_MEMORY) -> list[Path]:
     """
     chosen = _chosen(SPOOL_VARIABLE)
     if chosen is not None:
-        return [chosen]
+        # It may have been opened to others, or closed, since.
+        place, below = _private_part(chosen), _user_directory(chosen)
+        return [place, below] if below.is_dir() and below != place else [place]
     parents = [shared_memory, _TEMPORARY[0], Path(tempfile.gettempdir()), _TEMPORARY[1]]
     return [_user_directory(parent) for parent in dict.fromkeys(parents) if parent.is_dir()]
 
@@ -297,6 +303,27 @@ def _chosen(variable: str) -> Path | None:
     """The user's own choice; absolute, because it is passed to helpers that work elsewhere."""
     value = os.environ.get(variable)
     return Path(os.path.abspath(value)) if value else None
+
+
+def _private_part(chosen: Path) -> Path:
+    """``chosen``, or a directory of our own in it where others may look into it. One that others
+    may change is left as it is, to be refused."""
+    try:
+        status = chosen.lstat()
+    except OSError:
+        return chosen
+    is_open = stat.S_ISDIR(status.st_mode) and status.st_mode & 0o077 and keeps_modes(chosen)
+    is_changed_by_others = status.st_mode & 0o022 and not status.st_mode & stat.S_ISVTX
+    if not is_open or is_changed_by_others or status.st_uid != os.geteuid():
+        return chosen
+    return _user_directory(chosen)
+
+
+def _refusal(variable: str, error: OSError | StorageError) -> str:
+    """Why a directory that the user chose is not taken, and what to do."""
+    reason = error.reason if isinstance(error, StorageError) else why(error)
+    fix = "name a directory of your own, of mode 0700"
+    return f"{variable} is not usable: {reason}; {fix}"
 
 
 def _user_directory(parent: Path) -> Path:
