@@ -10,11 +10,13 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
+from cut_off_run import end, open_run_directory, source, whole_run
 
 from unilab_metrics import __version__
 from unilab_metrics.cli import watch
 from unilab_metrics.cli.root import commands
 from unilab_metrics.errors import ExitCode, LeaseHeldError
+from unilab_metrics.run.bus_settings import write_settings
 from unilab_metrics.storage.filesystem import private_directory
 from unilab_metrics.storage.lease import Lease
 from unilab_metrics.transport import registry
@@ -126,6 +128,46 @@ def test_a_run_that_has_no_aggregator_yet_is_starting(
     assert (line.split()[0], line.split()[-1]) == ("starting", str(run_dir))
     monkeypatch.setattr(registry, "STARTING_S", 0.0)
     assert invoke("ls", "--logs", logs)[1].split()[0] == "ended"
+
+
+def test_ls_finds_runs_at_any_depth_and_tells_those_that_were_cut_off(tmp_path: Path) -> None:
+    logs = tmp_path / "logs"
+    runs = [logs / "a" / "b" / "c" / "2026-01-02_03-04-05", logs / "mine", logs / "x" / "y" / "z"]
+    for run in runs:
+        private_directory(bus_directory(run))
+        write_settings(run, launch="", backends=(), log_interval=1)
+    (logs / "bus" / "sac" / "2026-01-01_03-04-05").mkdir(parents=True)
+    (logs / "bus" / "sac" / "2026-01-01_03-04-05" / "run_config.json").write_text("{}")
+    (logs / "bus" / "sac" / "deep" / "er" / "than").mkdir(parents=True)
+    (logs / "bus" / "sac" / "deep" / "er" / "than" / "run_config.json").write_text("{}")
+    whole_run(runs[2])
+    (runs[2] / "run_summary.json").unlink()
+    lines = invoke("ls", "--logs", str(logs))[1].splitlines()
+    states = {line.split()[-1]: line[:10].strip() for line in lines}
+    assert states == {
+        str(runs[0]): "cut off",
+        str(runs[1]): "cut off",
+        str(runs[2]): "ended",
+        str(logs / "bus" / "sac" / "2026-01-01_03-04-05"): "ended",
+    }
+    assert lines[-1].split()[-1].endswith("2026-01-01_03-04-05")
+
+
+def test_a_run_with_a_process_that_waits_for_an_aggregator_is_live(run_dir: Path) -> None:
+    open_run_directory(run_dir)
+    publisher = source()
+    logs = str(run_dir.parents[2])
+    assert invoke("ls", "--logs", logs)[1].split()[0] == "live"
+    end(publisher)
+    assert invoke("ls", "--logs", logs)[1].startswith("cut off ")
+
+
+def test_a_run_whose_first_process_was_killed_at_once_is_not_starting(run_dir: Path) -> None:
+    open_run_directory(run_dir)
+    gone = subprocess.Popen([sys.executable, "-c", ""])
+    gone.wait()
+    registry.register(run_dir, gone.pid)
+    assert invoke("ls", "--logs", str(run_dir.parents[2]))[1].startswith("cut off ")
 
 
 def test_attach_waits_for_a_run_that_is_starting(

@@ -14,7 +14,6 @@ from unilab_metrics.errors import NoLiveRunError
 from unilab_metrics.transport.rendezvous import CONNECTION_FILE, bus_directory
 
 _RUN_DIR = click.Path(file_okay=False, path_type=Path)
-_LAYOUT_DEPTH = "*/*/*"
 _START_S = 5.0
 """How long ``attach`` waits for a run that has been opened and has no aggregator yet."""
 _POLL_S = 0.05
@@ -106,19 +105,27 @@ def attach(run: str | None, *, key: Path | None, plain: bool) -> None:
     help="How many recent runs that are not live to list.",
 )
 def ls(log_root: Path, count: int) -> None:
-    """List the live runs of this machine and the COUNT most recent ones below --logs."""
+    """List the live runs of this machine and the COUNT most recent ones below --logs, up to four
+    folders deep.
+
+    A run that is cut off has not ended, and nobody is at work on it: `recover` completes it.
+    """
+    from unilab_metrics.run.past_runs import past_runs, started, state_of
     from unilab_metrics.transport.registry import live_runs, starting_runs
 
-    found = {"live": live_runs(), "starting": starting_runs()}
+    starting = [
+        run for run in starting_runs() if run.opener_lives or state_of(run.run_dir) != "cut off"
+    ]
+    found = {"live": live_runs(), "starting": starting}
     for state, runs in found.items():
         for run in runs:
-            started = datetime.fromtimestamp(run.started_unix_ns / 1e9).astimezone()
+            since = datetime.fromtimestamp(run.started_unix_ns / 1e9).astimezone()
             age = _age(time.time() - run.started_unix_ns / 1e9)
-            click.echo(_line(state, f"{started:%Y-%m-%d %H:%M}", age, run.run_dir))
+            click.echo(_line(state, f"{since:%Y-%m-%d %H:%M}", age, run.run_dir))
     shown = {run.run_dir.resolve() for runs in found.values() for run in runs}
-    recent = [path for path in _recent(log_root) if path not in shown][:count]
+    recent = [path for path in past_runs(log_root) if path not in shown][:count]
     for path in recent:
-        click.echo(_line(_status(path), _started(path), "", path))
+        click.echo(_line(state_of(path), started(path), "", path))
     if not shown and not recent:
         click.echo(f"no live run, none below {_short(log_root)}/")
 
@@ -153,24 +160,6 @@ def _newest_live_run() -> Path:
 
 def _listens(run_dir: Path) -> bool:
     return (bus_directory(run_dir) / CONNECTION_FILE).exists()
-
-
-def _recent(log_root: Path) -> list[Path]:
-    runs = [path.parent.resolve() for path in log_root.glob(f"{_LAYOUT_DEPTH}/run_config.json")]
-    return sorted(runs, key=lambda path: path.name, reverse=True)
-
-
-def _status(run_dir: Path) -> str:
-    from unilab_metrics.run.summary import read_summary
-
-    summary = read_summary(run_dir)
-    status = summary.get("status") if summary else None
-    return {"completed": "done", "failed": "failed"}.get(str(status), "ended")
-
-
-def _started(run_dir: Path) -> str:
-    date, _, rest = run_dir.name.partition("_")
-    return f"{date} {rest[:5].replace('-', ':')}"
 
 
 def _age(seconds: float) -> str:

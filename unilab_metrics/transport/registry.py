@@ -25,6 +25,7 @@ from unilab_metrics.storage.filesystem import (
     write_atomic,
 )
 from unilab_metrics.storage.lease import owner_pid
+from unilab_metrics.storage.process_table import is_running, stat_fields
 from unilab_metrics.transport.rendezvous import aggregator_lease
 
 REGISTRY_VERSION = 1
@@ -40,11 +41,13 @@ _FOLDER = "runs"
 
 class LiveRun(NamedTuple):
     """A run whose aggregator lives. ``pid``: the aggregator (0 if in another pid namespace, or
-    while the run is only starting)."""
+    while the run is only starting). ``opener_lives``: false for one that is starting and whose
+    opener, or first aggregator, has ended."""
 
     run_dir: Path
     pid: int
     started_unix_ns: int
+    opener_lives: bool = True
 
 
 class _Entry(msgspec.Struct, frozen=True, kw_only=True):
@@ -121,7 +124,8 @@ def _listed(*, keep: bool = False) -> tuple[list[LiveRun], list[LiveRun]]:
             if not keep:
                 _drop(path)
         elif age_s < STARTING_S and run_dir.is_dir():
-            starting.append(LiveRun(run_dir, 0, entry.started_unix_ns))
+            opener_lives = _lives(entry.pid, age_s)
+            starting.append(LiveRun(run_dir, 0, entry.started_unix_ns, opener_lives))
     return _newest_first(live), _newest_first(starting)
 
 
@@ -139,6 +143,12 @@ def _aggregator(run_dir: Path) -> int | None:
         return owner_pid(aggregator_lease(run_dir))
     except OSError:
         return None
+
+
+def _lives(pid: int, age_s: float) -> bool:
+    """Whether the process that listed the run has not ended, where the system tells of processes."""
+    mono_ns = time.monotonic_ns() - int(age_s * 1e9)
+    return not stat_fields(os.getpid()) or is_running(pid, mono_ns)
 
 
 def _read(path: Path) -> _Entry | None:
