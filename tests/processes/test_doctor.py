@@ -22,6 +22,7 @@ from real_runs import only_run, until
 from unilab_metrics.aggregate.folding.entries import EntryKind
 from unilab_metrics.cli.root import commands
 from unilab_metrics.errors import ExitCode
+from unilab_metrics.run.launch_file import announce_run
 from unilab_metrics.run.recovering import recover_run
 from unilab_metrics.storage.filesystem import runtime_directory
 from unilab_metrics.storage.lease import Lease
@@ -117,7 +118,7 @@ def test_a_run_that_was_cut_off_needs_recover(run_dir: Path) -> None:
     assert any(
         "was cut off" in text and f"unilab-metrics recover {run_dir}" in text for text in errors
     )
-    assert any("7 records wait in 1 spools of dead processes" in text for text in errors)
+    assert any("7 records wait in 1 spool of a dead process" in text for text in errors)
     recover_run(run_dir)
     assert of_level(examine(run_dir), "error", "warning") == []
 
@@ -209,10 +210,15 @@ def test_leftovers_of_other_runs_are_named(run_dir: Path, tmp_path: Path) -> Non
     spool = Path(other.identity.spool_path)
     moved = spool.parent.with_name("another-launch")
     spool.parent.rename(moved)
-    warnings = of_level(examine(run_dir), "warning")
+    (warning,) = of_level(examine(run_dir), "warning")
+    assert warning.startswith("other runs have left 2 things behind on this node; this run is not")
+    warnings = of_level(examine(), "warning")
     assert any(f"{stale}: a socket at which nobody listens" in text for text in warnings)
-    assert any(f"{moved}: 1 spools of dead processes of ppo" in text for text in warnings)
-    assert of_level(examine(), "warning") == warnings, "the machine alone"
+    assert any(f"{moved}: 1 spool of a dead process of ppo" in text for text in warnings)
+    assert any("recover RUN_DIR" in text for text in warnings)
+    assert set(warnings) <= set(of_level(examine(run_dir), "ok")), "with -v"
+    announce_run(moved.name, tmp_path / "its run")
+    assert any(f"recover '{tmp_path}/its run'" in text for text in of_level(examine(), "warning"))
 
 
 def test_looking_frees_no_lease_of_this_very_process(run_dir: Path) -> None:

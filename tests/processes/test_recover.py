@@ -121,7 +121,11 @@ def test_a_second_time_there_is_nothing_to_do(tmp_path: Path) -> None:
 def test_a_live_run_is_refused_and_named(tmp_path: Path) -> None:
     training, run_dir = started(tmp_path, 3)
     pid = aggregator_pid(run_dir)
-    assert f"live aggregator (pid {pid})" in recover(run_dir, code=ExitCode.REFUSED)
+    refused = recover(run_dir, code=ExitCode.REFUSED)
+    assert refused.endswith(
+        f"live aggregator (pid {pid}), which completes it when this process has ended: "
+        f"learner of rank 0 (pid {training.pid})\n"
+    )
     kill(pid)
     # Before its successor is up.
     output = recover(run_dir, code=ExitCode.REFUSED)

@@ -116,24 +116,35 @@ def recover_run(run_dir: Path, *, wait_s: float = 0.0, timeout_s: float = 60.0) 
     """
     began_s = time.monotonic()
     bus_dir = private_directory(bus_directory(run_dir))
-    held = _take_lease(bus_dir, began_s + wait_s)
+    held = _take_lease(run_dir, bus_dir, began_s + wait_s)
     try:
         return _Run(run_dir, bus_dir, began_s).recover(began_s + wait_s, timeout_s)
     finally:
         held.release()
 
 
-def _take_lease(bus_dir: Path, deadline_s: float) -> Lease:
+def _take_lease(run_dir: Path, bus_dir: Path, deadline_s: float) -> Lease:
     owner = f"pid {os.getpid()} on {socket.gethostname()}".encode()
     while True:
         try:
             return Lease.create(bus_dir, AGGREGATOR_LEASE, owner)
         except LeaseHeldError as error:
             if time.monotonic() >= deadline_s:
-                pid = error.pid or 0
-                text = f"the run has a live aggregator (pid {pid or 'unknown'}), which completes it"
-                raise RunIsLiveError(text, [pid]) from error
+                raise _live_run(run_dir, error.pid or 0) from error
         time.sleep(_POLL_S)
+
+
+def _live_run(run_dir: Path, pid: int) -> RunIsLiveError:
+    text = f"the run has a live aggregator (pid {pid or 'unknown'}), which completes it"
+    processes: list[LiveProcess] = []
+    with contextlib.suppress(OSError):
+        # Without the journal, which the aggregator is writing: what the settings name will do.
+        processes = live_processes(spool_places(read_settings(run_dir), []), [])
+    if processes:
+        who = ", ".join(map(str, processes))
+        which = "these processes have" if len(processes) > 1 else "this process has"
+        text += f" when {which} ended: {who}"
+    return RunIsLiveError(text, [pid, *(process.pid for process in processes)])
 
 
 class _Run:

@@ -56,7 +56,7 @@ def _spools(patient: Patient) -> Iterator[Finding]:
             orphans += 1
             dead += records
     if dead:
-        text = f"{dead:,} records wait in {orphans} spools of dead processes"
+        text = f"{dead:,} records wait in {_spools_text(orphans)}"
         fix = (
             "the aggregator takes them in within a second"
             if patient.aggregator_pid is not None
@@ -64,10 +64,15 @@ def _spools(patient: Patient) -> Iterator[Finding]:
         )
         yield Finding(_SUBJECT, WARNING if patient.aggregator_pid else ERROR, text, fix)
     elif orphans:
-        text = f"{orphans} spools of dead processes are in the journal and not removed"
+        verb = "is" if orphans == 1 else "are"
+        text = f"{_spools_text(orphans)} {verb} in the journal and not removed"
         yield Finding(_SUBJECT, WARNING, text, f"unilab-metrics recover {patient.name}")
     level = WARNING if waiting > _MANY else OK
     yield Finding(_SUBJECT, level, f"{waiting:,} records wait in spools of live processes")
+
+
+def _spools_text(count: int) -> str:
+    return "1 spool of a dead process" if count == 1 else f"{count} spools of dead processes"
 
 
 def _damage(patient: Patient, damaged_wal: int) -> Iterator[Finding]:

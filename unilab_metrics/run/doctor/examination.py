@@ -35,7 +35,7 @@ def examine_run(run_dir: Path) -> Iterator[Finding]:
         ("logs", logs.examine),
     ):
         yield from _guarded(name, partial(subject, patient))
-    yield from _guarded("leftovers", lambda: leftovers.examine(patient.places))
+    yield from _guarded("leftovers", lambda: leftovers.examine(patient.places, in_short=True))
     yield from _guarded("disk", lambda: disk.examine(run_dir))
     yield from _guarded("versions", versions.examine_machine)
 
