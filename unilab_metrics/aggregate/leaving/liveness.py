@@ -16,7 +16,7 @@ from unilab_metrics.aggregate.folding.entries import OpenAttempt, SourceGone
 from unilab_metrics.aggregate.folding.sources import SourceState
 from unilab_metrics.aggregate.leaving.deaths import Deaths, ending_words, sentence_end
 from unilab_metrics.aggregate.leaving.launch_order import in_launch_order, is_rank_zero
-from unilab_metrics.aggregate.leaving.leftovers import Orphan, SpoolDirectories
+from unilab_metrics.aggregate.leaving.leftovers import Orphan, SpoolDirectories, runs_here
 from unilab_metrics.aggregate.process_log import say
 from unilab_metrics.aggregate.receiving.peers import Peer
 from unilab_metrics.aggregate.receiving.receiver import accept, admit
@@ -113,7 +113,8 @@ class Liveness:
         if source.status != "lost" or source.index in self._emptied or self.is_closing:
             return
         directory = self._spools.spool_of(source.identity)
-        if directory is None or (is_abandoned(directory) and self.vacate_again(source)):
+        is_gone = directory is None or (is_abandoned(directory) and not runs_here(source.identity))
+        if is_gone and self.vacate_again(source):
             self._emptied.add(source.index)
 
     def close(self) -> None:
