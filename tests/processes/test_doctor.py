@@ -107,6 +107,75 @@ def test_a_stopped_aggregator_is_named_with_what_wakes_it(tmp_path: Path) -> Non
     finish(training, say="\n")
 
 
+LEARNER_AND_COLLECTOR = """
+import subprocess, sys
+import unilab_metrics as um
+
+COLLECTOR = '''
+import sys
+import unilab_metrics as um
+publisher = um.connect()
+publisher.log({"reward/x": 1.0})
+print("up", flush=True)
+sys.stdin.readline()
+publisher.close()
+'''
+publisher = um.init(algorithm="ppo", task="Toy", sim_backend="numpy", log_root=sys.argv[1])
+child = subprocess.Popen([sys.executable, "-c", COLLECTOR], stdout=subprocess.PIPE, text=True)
+child.stdout.readline()
+for iteration in range(5):
+    publisher.log({"Loss/value": float(iteration)}, iteration=iteration)
+print(child.pid, flush=True)
+sys.stdin.readline()
+"""
+
+
+def test_a_killed_learner_is_named_with_who_lives_on(tmp_path: Path) -> None:
+    reading, writing = os.pipe()
+    training = subprocess.Popen(
+        [sys.executable, "-c", LEARNER_AND_COLLECTOR, str(tmp_path)],
+        stdin=reading,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert training.stdout is not None
+    child = int(training.stdout.readline())
+    run_dir = only_run(tmp_path)
+    pid = aggregator_pid(run_dir)
+    # Not waited for: the system tells how it ended while it is a zombie.
+    training.kill()
+    said = f"learner of rank 0 (pid {training.pid}) was killed by SIGKILL"
+    found: list[str] = []
+
+    def is_named() -> bool:
+        done = CliRunner().invoke(commands, ["doctor", "--json", str(run_dir)])
+        found[:] = of_level(json.loads(done.output)["findings"], "warning")
+        return any(text.startswith(said) for text in found)
+
+    try:
+        until(is_named, 30.0)
+        (text,) = [text for text in found if text.startswith(said)]
+        assert f"collector (pid {child}) lives on -> the aggregator takes in what" in text
+        assert " s ago; " in text
+        assert f"kill {child} " in text
+        assert not any("unilab-metrics recover" in warning for warning in found)
+        assert aggregator_pid(run_dir) == pid
+    finally:
+        os.close(writing)
+        os.close(reading)
+        training.communicate()
+    until(lambda: not processes("aggregate"), 60.0)
+
+
+def test_an_aggregator_of_a_live_rank_0_is_being_started_again(run_dir: Path) -> None:
+    open_run_directory(run_dir)
+    publisher = source()
+    warnings = of_level(examine(run_dir), "warning", "error")
+    assert any(f"being started again by rank 0 (pid {os.getpid()})" in text for text in warnings)
+    assert not any("unilab-metrics recover" in text for text in warnings)
+    end(publisher)
+
+
 def test_a_run_that_was_cut_off_needs_recover(run_dir: Path) -> None:
     open_run_directory(run_dir)
     publisher = source()

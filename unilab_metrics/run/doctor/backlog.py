@@ -41,7 +41,7 @@ def examine(patient: Patient) -> Iterator[Finding]:
     if data.ended is not None:
         yield from _backends(patient, last)
         if read_summary(patient.run_dir) is None:
-            fix = f"unilab-metrics recover {patient.name}"
+            fix = patient.completion
             yield Finding(_SUBJECT, ERROR, "the run has ended without its run_summary.json", fix)
 
 
@@ -60,13 +60,13 @@ def _spools(patient: Patient) -> Iterator[Finding]:
         fix = (
             "the aggregator takes them in within a second"
             if patient.aggregator_pid is not None
-            else f"unilab-metrics recover {patient.name}"
+            else patient.completion
         )
         yield Finding(_SUBJECT, WARNING if patient.aggregator_pid else ERROR, text, fix)
     elif orphans:
         verb = "is" if orphans == 1 else "are"
         text = f"{_spools_text(orphans)} {verb} in the journal and not removed"
-        yield Finding(_SUBJECT, WARNING, text, f"unilab-metrics recover {patient.name}")
+        yield Finding(_SUBJECT, WARNING, text, patient.completion)
     level = WARNING if waiting > _MANY else OK
     yield Finding(_SUBJECT, level, f"{waiting:,} records wait in spools of live processes")
 
@@ -105,7 +105,6 @@ def _backends(patient: Patient, last: int) -> Iterator[Finding]:
         held = position.update if position is not None else 0
         if held < last:
             text = f"{backend} lacks the updates after {held:,} of {last:,}"
-            fix = f"unilab-metrics recover {patient.name}"
-            yield Finding(_SUBJECT, ERROR, text, fix)
+            yield Finding(_SUBJECT, ERROR, text, patient.completion)
         else:
             yield Finding(_SUBJECT, OK, f"{backend} holds all {last:,} updates")

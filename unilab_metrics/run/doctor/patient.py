@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+import time
 from functools import cached_property
 from pathlib import Path
 
@@ -10,10 +11,14 @@ from unilab_metrics.aggregate.folding.sources import SourceState
 from unilab_metrics.aggregate.journaling.recovery import Recovered, recover
 from unilab_metrics.errors import ConnectionFileError, UnilabMetricsError
 from unilab_metrics.run.bus_settings import BusSettings, read_settings
-from unilab_metrics.run.spool_places import spool_places
+from unilab_metrics.run.spool_places import LiveProcess, live_processes, spool_places
 from unilab_metrics.storage.lease import owner_pid
 from unilab_metrics.transport import rendezvous
 from unilab_metrics.transport.rendezvous import ConnectionFile, aggregator_lease, bus_directory
+from unilab_schema.identity import LEARNER, SourceKey
+
+_RESTART_S = 1.0
+_POLL_S = 0.05
 
 
 class Patient:
@@ -32,8 +37,42 @@ class Patient:
 
     @cached_property
     def aggregator_pid(self) -> int | None:
-        """Who holds the aggregator's lease. Raises ``OSError``."""
-        return owner_pid(aggregator_lease(self.run_dir))
+        """Who holds the aggregator's lease, after a moment for one that is being started again.
+        Raises ``OSError``."""
+        lease = aggregator_lease(self.run_dir)
+        deadline_s = time.monotonic() + _RESTART_S
+        while (pid := owner_pid(lease)) is None:
+            is_coming = self.ended is None and self.rank_0_pid is not None
+            if not is_coming or time.monotonic() >= deadline_s:
+                break
+            time.sleep(_POLL_S)
+        return pid
+
+    @cached_property
+    def living(self) -> list[LiveProcess]:
+        """The run's processes on this node. Raises ``OSError``."""
+        return live_processes(self.places, [source.identity for source in self.sources])
+
+    @property
+    def rank_0_pid(self) -> int | None:
+        """The learner that starts aggregators again, if it lives here. Raises ``OSError``."""
+        first = SourceKey(0, LEARNER)
+        return next((process.pid for process in self.living if process.key == first), None)
+
+    @property
+    def completion(self) -> str:
+        """What completes the run, given who is at work on it. Raises ``OSError``."""
+        if self.aggregator_pid is not None:
+            return "the aggregator does it"
+        if self.rank_0_pid is not None:
+            return "look again in a moment: rank 0 starts another aggregator"
+        recover_it = f"unilab-metrics recover {self.name}"
+        return f"kill {self.living_pids} && {recover_it} --wait 30" if self.living else recover_it
+
+    @property
+    def living_pids(self) -> str:
+        """Those of ``living``, for ``kill``."""
+        return " ".join(str(process.pid) for process in self.living if process.pid)
 
     @cached_property
     def connection(self) -> ConnectionFile | ConnectionFileError:

@@ -2,36 +2,43 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
 from unilab_metrics.run.doctor.finding import ERROR, OK, UNKNOWN, WARNING, Finding
 from unilab_metrics.run.doctor.patient import Patient
-from unilab_metrics.run.spool_places import live_processes
+from unilab_metrics.run.spool_places import LiveProcess
 from unilab_metrics.storage.filesystem import boot_id
 from unilab_metrics.storage.lease import owner_pid
 from unilab_metrics.storage.process_table import stat_fields, was_running
+from unilab_metrics.subscribe.history import HistoryReader
 from unilab_schema.identity import Identity
+from unilab_schema.updates import EventUpdate
 
 _SUBJECT = "processes"
+_MOST_LOST = 16
 _STATES = {"T": "stopped", "t": "stopped by a debugger", "D": "waiting for a disk", "Z": "a zombie"}
 
 
 def examine(patient: Patient) -> Iterator[Finding]:
     """Findings about every process of the run on this node."""
     pid = patient.aggregator_pid
-    identities = [source.identity for source in patient.sources]
-    living = live_processes(patient.places, identities)
+    living = patient.living
     if pid is not None:
         yield _process("aggregator", pid)
     elif patient.ended is not None:
         yield Finding(_SUBJECT, OK, f"the run has ended ({patient.ended}); no aggregator is needed")
+    elif patient.rank_0_pid is not None:
+        text = f"no aggregator: it is being started again by rank 0 (pid {patient.rank_0_pid})"
+        fix = f"unilab-metrics aggregate {patient.name}   (if rank 0 has given up)"
+        yield Finding(_SUBJECT, WARNING, f"{text}; frames wait in the spools until then", fix)
     elif living:
         yield Finding(
             _SUBJECT,
             WARNING,
-            "no aggregator; frames wait in the spools until rank 0 starts another one",
-            f"unilab-metrics aggregate {patient.name}   (if rank 0 has given up)",
+            f"no aggregator and no rank 0; frames wait in the spools, {_who_lives(living)}",
+            patient.completion,
         )
     else:
         yield Finding(
@@ -43,6 +50,8 @@ def examine(patient: Patient) -> Iterator[Finding]:
     for process in living:
         yield _process(str(process).partition(" (pid")[0], process.pid)
     yield from _gone(patient, {process.pid for process in living})
+    if patient.ended is None:
+        yield from _lost(patient)
     for backend in patient.settings.backends:
         yield _writer(patient, backend, is_live=pid is not None)
 
@@ -77,8 +86,71 @@ def _gone(patient: Patient, living: set[int]) -> Iterator[Finding]:
                 _SUBJECT, WARNING, f"{name} has ended and its parent has not waited for it"
             )
         else:
-            fix = "" if patient.aggregator_pid else f"unilab-metrics recover {patient.name}"
-            yield Finding(_SUBJECT, WARNING, f"{name} is gone without goodbye", fix)
+            fix = _fix_of_a_loss(patient)
+            text = f"{name} is gone without goodbye; {_who_lives(patient.living)}"
+            yield Finding(_SUBJECT, WARNING, text, fix)
+
+
+def _lost(patient: Patient) -> Iterator[Finding]:
+    """Sources of the newest attempt that the aggregator has seen die."""
+    attempt = max((source.attempt for source in patient.sources), default=0)
+    lost = [s for s in patient.sources if s.status == "lost" and s.attempt == attempt]
+    times = _times_of_losses(patient) if lost else {}
+    for source in lost[:_MOST_LOST]:
+        how = "is gone without goodbye"
+        if source.ending.startswith(("SIG", "signal")):
+            how = f"was killed by {source.ending}"
+        elif source.ending:
+            how = f"{how}, with {source.ending}"
+        lost_unix_ns = times.get(source.name)
+        ago_s = 0.0 if lost_unix_ns is None else max(time.time() - lost_unix_ns / 1e9, 0.0)
+        since = "" if lost_unix_ns is None else f" {ago_s:,.0f} s ago"
+        text = f"{_name(source.identity)} {how}{since}; {_who_lives(patient.living)}"
+        yield Finding(_SUBJECT, WARNING, text, _fix_of_a_loss(patient))
+    if len(lost) > _MOST_LOST:
+        text = f"{len(lost) - _MOST_LOST} more processes are gone without goodbye"
+        yield Finding(_SUBJECT, WARNING, text)
+
+
+def _times_of_losses(patient: Patient) -> dict[str, int]:
+    """Wall clock at which the aggregator said so, by the source's name."""
+    found: dict[str, int] = {}
+    names = [source.name for source in patient.sources if source.status == "lost"]
+    with HistoryReader(patient.bus_dir) as reader:
+        while records := reader.poll():
+            for record in records:
+                entry = record.entry
+                if isinstance(entry, EventUpdate) and entry.frame.kind == "lost":
+                    said = entry.frame.text
+                    found |= {n: entry.frame.unix_ns for n in names if said.startswith(n)}
+    return found
+
+
+def _who_lives(living: list[LiveProcess]) -> str:
+    roles: dict[str, list[int]] = {}
+    for process in living:
+        roles.setdefault(process.key.role if process.key else "process", []).append(process.pid)
+    if not roles:
+        return "no other process of the run lives on this node"
+    parts = [
+        f"{role} (pid {pids[0]})" if len(pids) == 1 else f"{role}s (pids {_few(pids)})"
+        for role, pids in roles.items()
+    ]
+    return f"{' and '.join(parts)} {'lives' if len(living) == 1 else 'live'} on"
+
+
+def _few(pids: list[int]) -> str:
+    text = ", ".join(map(str, pids[:_MOST_LOST]))
+    return f"{text} and {len(pids) - _MOST_LOST} more" if len(pids) > _MOST_LOST else text
+
+
+def _fix_of_a_loss(patient: Patient) -> str:
+    if patient.aggregator_pid is None:
+        return patient.completion
+    if not patient.living:
+        return "nothing: the aggregator takes in what it left and ends the run"
+    end = f"kill {patient.living_pids}   (ends the others; the aggregator then ends the run)"
+    return f"the aggregator takes in what it left; {end}"
 
 
 def _is_zombie(identity: Identity) -> bool:

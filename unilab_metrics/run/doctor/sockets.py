@@ -38,7 +38,9 @@ def examine(patient: Patient) -> Iterator[Finding]:
         return
     if patient.aggregator_pid is None:
         text = f"bus.json names an aggregator (pid {file.pid} on {file.host}) that is gone"
-        yield Finding(_SUBJECT, WARNING, text, f"unilab-metrics recover {patient.name}")
+        if patient.ended is None and patient.rank_0_pid is not None:
+            text += f"; another one is being started again: rank 0 (pid {patient.rank_0_pid}) lives"
+        yield Finding(_SUBJECT, WARNING, text, patient.completion)
         return
     if file.boot_id == boot_id():
         for endpoint in (file.ingest, file.announce, file.fetch):
