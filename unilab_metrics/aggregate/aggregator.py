@@ -12,6 +12,7 @@ import socket
 import time
 from collections.abc import Callable
 from contextlib import closing, suppress
+from functools import partial
 from pathlib import Path
 
 import zmq
@@ -128,9 +129,8 @@ class _Aggregator:
                 with closing(self._liveness):
                     return self._loop()
             finally:
-                if self._lease.is_in_place:
-                    presence.hide(self._run_dir)
-                self._endpoints.close()
+                with closing(self._endpoints):
+                    self._endurance.attempt("connection file", self._hide)
         finally:
             sockets.terminate(context)
 
@@ -218,9 +218,14 @@ class _Aggregator:
             self._endurance.attempt("spools", self._liveness.check)
             if self._core.state.data.ended is None or self._ingest.is_closing:
                 # A writer would take the end of an earlier attempt for its own end.
-                self._writers.look_after(hurry=self._ingest.is_closing)
+                hurry = self._ingest.is_closing
+                self._endurance.attempt("writers", partial(self._writers.look_after, hurry=hurry))
         self._core.seal_due(self._newcomers.ranks)
         self._finish_turn()
+
+    def _hide(self) -> None:
+        if self._lease.is_in_place:
+            presence.hide(self._run_dir)
 
     def _note_pause(self) -> None:
         """A stopped or starved aggregator must not take its own absence for the sources'."""

@@ -6,6 +6,7 @@ A command's module is imported when it is used, so that ``ls`` does not wait for
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 from typing import Any
 
@@ -78,9 +79,21 @@ class CommandGroup(click.Group):
         except UnilabMetricsError as error:
             click.echo(f"unilab-metrics: {error}", err=True)
             ctx.exit(int(error.exit_code))
+        except (OSError, MemoryError) as error:
+            with contextlib.suppress(OSError):
+                click.echo(f"unilab-metrics: {_fact(error)}", err=True)
+            ctx.exit(int(ExitCode.UNEXPECTED))
         except KeyboardInterrupt:
             ctx.exit(int(ExitCode.INTERRUPTED))
         ctx.exit(status if isinstance(status, int) else int(ExitCode.OK))
+
+
+def _fact(error: OSError | MemoryError) -> str:
+    """What happened to which file, without a traceback: it is the user's to put right."""
+    if isinstance(error, MemoryError):
+        return "out of memory"
+    where = f"{error.filename}: " if error.filename else ""
+    return f"{where}{error.strerror or error}"
 
 
 @click.group(

@@ -19,7 +19,7 @@ from unilab_metrics.publish.episodes import EpisodeStatistics
 from unilab_metrics.publish.exiting import failure
 from unilab_metrics.publish.frame_writer import FrameWriter
 from unilab_metrics.publish.gauges import InferenceGauges
-from unilab_metrics.publish.guard import guarded
+from unilab_metrics.publish.guard import guarded, is_of_signal_handler
 from unilab_metrics.publish.iterations import IterationClock
 from unilab_metrics.publish.own_figures import OwnFigures
 from unilab_metrics.publish.phases import Phase, PhaseClock
@@ -150,7 +150,9 @@ class Publisher(Emitter):
             frames.write(values, tags, parts, iteration, env_steps, more, already_reduced)
         except StrictModeError:
             raise
-        except Exception as error:  # noqa: BLE001 - a training must never end because of us
+        except Exception as error:
+            if is_of_signal_handler(error):
+                raise
             self.losses.internal_error(error)
         finally:
             figures = self._figures

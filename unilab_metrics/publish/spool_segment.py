@@ -99,7 +99,9 @@ class SpoolSegment:
         """Close the descriptor; a second call does nothing."""
         if self._fd >= 0:
             fd, self._fd = self._fd, -1
-            os.close(fd)
+            # Who makes a daemon of itself closes every descriptor, ours too.
+            with suppress(OSError):
+                os.close(fd)
 
     def delete(self) -> None:
         """Close and remove the file."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import select
+from contextlib import suppress
 
 import zmq
 
@@ -49,7 +50,7 @@ class Wakeup:
             try:
                 while len(os.read(self._reading, 64)) == 64:
                     pass
-            except BlockingIOError:
+            except OSError:
                 return
 
     def fileno(self) -> int:
@@ -61,5 +62,7 @@ class Wakeup:
         if self._reading >= 0:
             reading, self._reading = self._reading, -1
             writing, self._writing = self._writing, -1
-            os.close(reading)
-            os.close(writing)
+            for descriptor in (reading, writing):
+                # Who makes a daemon of itself closes every descriptor, ours too.
+                with suppress(OSError):
+                    os.close(descriptor)

@@ -13,6 +13,7 @@ from typing import BinaryIO
 
 from unilab_metrics.config import CONSOLE_FILE
 from unilab_metrics.errors import StorageError
+from unilab_metrics.storage.bounded_reading import read_end
 
 _TAIL_BYTES = 32 * 1024
 _ESCAPES = re.compile(r"\x1b(\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(\x07|\x1b\\)|[@-Z\\-_])")
@@ -34,11 +35,8 @@ def last_lines(run_dir: Path, count: int) -> list[str]:
     """The last lines of ``console.log`` as plain text: no escape codes, progress bars that
     rewrite a line as their last state. Empty if there is no such file."""
     try:
-        with (run_dir / CONSOLE_FILE).open("rb") as file:
-            size = file.seek(0, os.SEEK_END)
-            file.seek(max(size - _TAIL_BYTES, 0))
-            text = file.read().decode(errors="replace")
-    except OSError:
+        text = read_end(run_dir / CONSOLE_FILE, _TAIL_BYTES).decode(errors="replace")
+    except (OSError, StorageError):
         return []
     lines = [_plain(line) for line in text.splitlines()]
     return [line for line in lines if line][-count:]

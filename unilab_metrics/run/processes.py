@@ -15,7 +15,9 @@ from pathlib import Path
 from typing import Any
 
 from unilab_metrics.config import AGGREGATOR_LOG_FILE, PYTHON_VARIABLE
+from unilab_metrics.errors import StorageError
 from unilab_metrics.publish.forking import unforked
+from unilab_metrics.storage.bounded_reading import read_end
 from unilab_metrics.storage.filesystem import RUNTIME_VARIABLE, SPOOL_VARIABLE
 from unilab_metrics.transport.rendezvous import bus_directory
 
@@ -95,10 +97,9 @@ def start_helper(arguments: Sequence[str], run_dir: Path, log_name: str) -> Help
 def last_log_line(run_dir: Path, log_name: str) -> str:
     """The last words of a helper; empty if it has none."""
     try:
-        with (bus_directory(run_dir) / log_name).open("rb") as log:
-            log.seek(max(log.seek(0, os.SEEK_END) - _LAST_WORDS_BYTES, 0))
-            lines = log.read().decode(errors="replace").split("\n")
-    except OSError:
+        words_bytes = read_end(bus_directory(run_dir) / log_name, _LAST_WORDS_BYTES)
+        lines = words_bytes.decode(errors="replace").split("\n")
+    except (OSError, StorageError):
         return ""
     words = next((line.strip() for line in reversed(lines) if line.strip()), "")
     return words.removeprefix("unilab-metrics: ")

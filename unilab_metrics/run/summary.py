@@ -15,10 +15,14 @@ from typing import Any
 import msgspec
 
 from unilab_metrics.config import RUN_SUMMARY_FILE
+from unilab_metrics.errors import StorageError
 from unilab_metrics.outcome import COMPLETED, RunOutcome, SourceOutcome
 from unilab_metrics.run.directory import file_mode
+from unilab_metrics.storage.bounded_reading import read_regular
 from unilab_metrics.storage.filesystem import write_atomic
 from unilab_schema.metrics import METRIC_SCHEMA_VERSION
+
+_MAX_BYTES = 16 * 1024 * 1024
 
 
 def write_summary(outcome: RunOutcome) -> None:
@@ -30,8 +34,9 @@ def write_summary(outcome: RunOutcome) -> None:
 def read_summary(run_dir: Path) -> dict[str, Any] | None:
     """The summary of a run, ``None`` if there is none that can be read."""
     try:
-        return msgspec.json.decode((run_dir / RUN_SUMMARY_FILE).read_bytes(), type=dict[str, Any])
-    except (OSError, msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        data = read_regular(run_dir / RUN_SUMMARY_FILE, _MAX_BYTES)
+        return msgspec.json.decode(data, type=dict[str, Any])
+    except (OSError, StorageError, msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         return None
 
 

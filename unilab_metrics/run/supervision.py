@@ -150,7 +150,14 @@ class Supervisor:
             self._killed_after_s = self._silence.seconds
 
     def _start_if_needed(self, now_s: float) -> None:
-        if self._is_taken():
+        try:
+            is_taken = self._is_taken()
+        except OSError as error:
+            # Whether somebody is at work cannot be seen, so nobody is started beside them.
+            self._trouble = f"cannot be looked for: {error}"
+            self._next_start_s = now_s + _FIRST_DELAY_S
+            return
+        if is_taken:
             self._was_refused = False
             self._trouble = ""
             self._next_start_s = now_s + _FIRST_DELAY_S

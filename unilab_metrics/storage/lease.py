@@ -35,6 +35,10 @@ os.register_at_fork(
 os.register_at_fork(after_in_child=_guard.release)
 
 
+_ASKING = os.O_RDONLY if sys.platform in {"linux", "darwin"} else os.O_RDWR
+"""Asking who holds a lock must also work where nothing may be written."""
+
+
 class Lease:
     """A lock that this process holds. Made by :meth:`create` and :func:`take`."""
 
@@ -116,7 +120,9 @@ class Lease:
                         self.path.unlink()
                 del _own[self._key]
             fd, self._fd = self._fd, -1
-            os.close(fd)
+            # Somebody in this process may have closed every descriptor there was.
+            with contextlib.suppress(OSError):
+                os.close(fd)
 
 
 def take(path: Path) -> Lease | None:
@@ -124,7 +130,7 @@ def take(path: Path) -> Lease | None:
     holds it, or it is ours already. Raises ``OSError`` for other failures (no permission)."""
     while True:
         with _guard:
-            fd = _open_foreign(path)
+            fd = _open_foreign(path, os.O_RDWR)
             if fd is None:
                 return None
             try:
@@ -154,7 +160,7 @@ def owner_pid(path: Path) -> int | None:
             return None
         if (status.st_dev, status.st_ino) in _own:
             return os.getpid()
-        fd = _open_foreign(path)
+        fd = _open_foreign(path, _ASKING)
         if fd is None:
             return None
         try:
@@ -172,7 +178,7 @@ def read_owner(path: Path) -> bytes | None:
         own = _own.get((status.st_dev, status.st_ino))
         if own is not None:
             return own.payload
-        fd = _open_foreign(path)
+        fd = _open_foreign(path, os.O_RDONLY)
         if fd is None:
             return None
         try:
@@ -181,12 +187,12 @@ def read_owner(path: Path) -> bytes | None:
             os.close(fd)
 
 
-def _open_foreign(path: Path) -> int | None:
+def _open_foreign(path: Path, mode: int) -> int | None:
     status = _stat(path)
     if status is None or (status.st_dev, status.st_ino) in _own:
         return None
     try:
-        return os.open(path, os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC)
+        return os.open(path, mode | os.O_NOFOLLOW | os.O_CLOEXEC)
     except FileNotFoundError:
         return None
 
