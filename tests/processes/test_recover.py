@@ -21,7 +21,8 @@ from real_runs import only_run, until
 from unilab_metrics.aggregate.offline import OfflineJournal
 from unilab_metrics.cli.root import commands
 from unilab_metrics.errors import ExitCode, StorageFullError
-from unilab_metrics.run import recovering
+from unilab_metrics.run import backend_completion
+from unilab_metrics.run.bus_settings import SETTINGS_FILE
 from unilab_metrics.run.summary import read_summary
 from unilab_metrics.run.verify import verify_run
 from unilab_metrics.run.verify_report import report
@@ -118,6 +119,21 @@ def test_a_second_time_there_is_nothing_to_do(tmp_path: Path) -> None:
     assert json.loads(recover(run_dir, "--json"))["did_something"] is False
 
 
+@pytest.mark.parametrize("damage", ["{", '{"version": 2}', None])
+def test_where_spools_lie_is_not_known_without_the_settings(
+    tmp_path: Path, damage: str | None
+) -> None:
+    run_dir = killed_together(tmp_path, 5, 1)
+    settings = bus_directory(run_dir) / SETTINGS_FILE
+    if damage is None:
+        settings.unlink()
+    else:
+        settings.write_text(damage)
+    output = recover(run_dir, code=ExitCode.UNEXPECTED)
+    assert f"left alone   {settings}: " in output
+    assert "the next attempt in this directory takes them in" in output
+
+
 def test_a_live_run_is_refused_and_named(tmp_path: Path) -> None:
     training, run_dir = started(tmp_path, 3)
     pid = aggregator_pid(run_dir)
@@ -158,7 +174,6 @@ def test_a_copy_on_another_node_says_whose_spool_is_not_there(
     copied = tmp_path / "elsewhere" / "run"
     shutil.copytree(run_dir, copied)
     monkeypatch.setenv("UNILAB_METRICS_SPOOL", str(tmp_path / "other-spools"))
-    (bus_directory(copied) / "settings.json").unlink()
     hidden = tmp_path / "hidden"
     spool = next(Path(os.environ["TMPDIR"]).parent.joinpath("spool").iterdir())
     spool.rename(hidden)
@@ -234,7 +249,7 @@ def test_a_disk_without_room_is_freed_before_the_next_time(
         output = recover(run_dir, code=ExitCode.UNEXPECTED)
         assert output.endswith("(No space left on device); free space and run it again\n")
     with monkeypatch.context() as patch:
-        patch.setattr(recovering, "run_writer", fail)
+        patch.setattr(backend_completion, "run_writer", fail)
         output = recover(run_dir, code=ExitCode.UNEXPECTED)
         assert "(No space left on device); free space and run it again\n" in output
     recover(run_dir)

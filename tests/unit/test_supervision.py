@@ -156,8 +156,8 @@ def test_a_failed_lookup_ends_nothing() -> None:
     bench.supervisor._is_taken = fail
     bench.die(-9)
     bench.after(1)
-    with pytest.raises(OSError, match="no such folder"):
-        bench.after(1)
+    assert bench.after(1) == 1
+    assert "no such folder" in bench.trouble
     bench.supervisor._is_taken = lambda: False
     assert bench.after(1) == 2
 

@@ -59,11 +59,27 @@ def has_settings(run_dir: Path) -> bool:
 
 def read_settings(run_dir: Path) -> BusSettings:
     """The settings of a run; the defaults if it has none that can be read."""
+    return _read(run_dir)[0]
+
+
+def settings_fault(run_dir: Path) -> str:
+    """Why the settings cannot be read, so that the places of the run's spools are not known;
+    empty if they can."""
+    return _read(run_dir)[1]
+
+
+def _read(run_dir: Path) -> tuple[BusSettings, str]:
     try:
         found = _decoder.decode(read_private(bus_directory(run_dir) / SETTINGS_FILE, _MAX_BYTES))
-    except (OSError, StorageError, msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-        return BusSettings()
-    return found if found.version == _VERSION else BusSettings()
+    except OSError as error:
+        return BusSettings(), error.strerror or str(error)
+    except StorageError as error:
+        return BusSettings(), error.reason
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+        return BusSettings(), f"damaged: {error}"
+    if found.version != _VERSION:
+        return BusSettings(), f"version {found.version}, this program knows {_VERSION}"
+    return found, ""
 
 
 def write_settings(

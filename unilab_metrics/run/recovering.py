@@ -8,7 +8,6 @@ and to repeat: each step begins where the files are.
 from __future__ import annotations
 
 import contextlib
-import errno
 import os
 import socket
 import time
@@ -24,11 +23,21 @@ from unilab_metrics.errors import (
     ExitCode,
     LeaseHeldError,
     StorageError,
-    StorageFullError,
     UnilabMetricsError,
 )
 from unilab_metrics.outcome import COMPLETED, RunOutcome
-from unilab_metrics.run.bus_settings import BusSettings, clear_launch, read_settings
+from unilab_metrics.run.backend_completion import (
+    AGAIN,
+    BackendResult,
+    complete_backend,
+)
+from unilab_metrics.run.bus_settings import (
+    SETTINGS_FILE,
+    BusSettings,
+    clear_launch,
+    read_settings,
+    settings_fault,
+)
 from unilab_metrics.run.spool_places import LiveProcess, live_processes, spool_places, spools_in
 from unilab_metrics.run.summary import read_summary, write_summary
 from unilab_metrics.storage.filesystem import private_directory, runtime_directory
@@ -36,13 +45,13 @@ from unilab_metrics.storage.lease import Lease
 from unilab_metrics.transport import registry, rendezvous
 from unilab_metrics.transport.ipc import remove_dead_endpoints
 from unilab_metrics.transport.rendezvous import AGGREGATOR_LEASE, bus_directory
-from unilab_metrics.write.process import make_backend
-from unilab_metrics.write.writer import run_writer
 from unilab_schema.identity import Identity
 
 _POLL_S = 0.1
-_FULL = frozenset({errno.ENOSPC, errno.EFBIG, errno.EDQUOT})
-_AGAIN = "free space and run it again"
+_SPOOLS_UNKNOWN = (
+    "where the spools of processes lie that the journal has not heard of is not known; the next "
+    "attempt in this directory takes them in"
+)
 
 
 class RunIsLiveError(UnilabMetricsError):
@@ -55,22 +64,12 @@ class RunIsLiveError(UnilabMetricsError):
         self.pids = list(pids)
 
 
-class BackendResult(NamedTuple):
-    """``before`` and ``after``: last update sequence that the backend held. ``problem``: why
-    it is not complete, empty if it is."""
-
-    name: str
-    before: int
-    after: int
-    problem: str = ""
-
-
 class Recovery(NamedTuple):
     """What was done. ``ended``: the text of a ``RunEnded`` that was missing, else ``None``.
     ``late_values``: what is in the journal and in no backend, because its iteration has those
     tags already or its attempt was replaced.
     ``elsewhere``: sources without a goodbye whose spools are not on this node. ``refused``:
-    spools that were left where they are, and why. ``removed``: spool directories."""
+    spools that were left where they are, or a file that does not say where they lie, and why. ``removed``: spool directories."""
 
     run_dir: Path
     outcome: RunOutcome
@@ -153,6 +152,11 @@ class _Run:
         self._bus_dir = bus_dir
         self._began_s = began_s
         self._settings: BusSettings = read_settings(run_dir)
+        self._unknown: dict[str, str] = {}
+        fault = settings_fault(run_dir)
+        if fault:
+            path = os.fspath(bus_dir / SETTINGS_FILE)
+            self._unknown[path] = f"{fault}; {_SPOOLS_UNKNOWN}"
 
     def recover(self, deadline_s: float, timeout_s: float) -> Recovery:
         found = recover(self._bus_dir)
@@ -168,7 +172,7 @@ class _Run:
             try:
                 journal.make_durable(timeout_s)
             except StorageError as error:
-                raise StorageError(error.path, f"{error.reason}; {_AGAIN}") from error
+                raise StorageError(error.path, f"{error.reason}; {AGAIN}") from error
             return self._complete(
                 lambda held: journal.outcome(self._run_dir, held), places, journal, ended=ended
             )
@@ -188,7 +192,7 @@ class _Run:
             # Readers of the summary do not wait for a backend that is stuck.
             write_summary(first)
         backends = [
-            _complete_backend(self._run_dir, name, self._settings.log_interval, first.updates)
+            complete_backend(self._run_dir, name, self._settings.log_interval, first.updates)
             for name in self._settings.backends
         ]
         final = outcome({backend.name: backend.after for backend in backends})
@@ -210,7 +214,7 @@ class _Run:
             supplements=journal.seals["supplements"] if journal is not None else 0,
             ended=(final.text or final.status) if ended else None,
             elsewhere=journal.elsewhere if journal is not None else [],
-            refused={os.fspath(p): why for p, why in journal.refused.items()} if journal else {},
+            refused=self._unknown | _left_alone(journal),
             damaged_records=journal.damaged_records if journal else 0,
             late_values=journal.late_values if journal else 0,
             backends=backends,
@@ -225,6 +229,11 @@ class _Run:
         registry.unregister(self._run_dir)
         with contextlib.suppress(OSError, StorageError):
             remove_dead_endpoints(runtime_directory())
+
+
+def _left_alone(journal: OfflineJournal | None) -> dict[str, str]:
+    refused = journal.refused if journal is not None else {}
+    return {os.fspath(path): why for path, why in refused.items()}
 
 
 def _await_end(living: Callable[[], list[LiveProcess]], deadline_s: float) -> None:
@@ -248,42 +257,6 @@ def _is_finished(found: Recovered) -> bool:
         and not found.missing
         and found.last_update == data.next_update - 1
     )
-
-
-def _complete_backend(run_dir: Path, name: str, log_interval: int, last: int) -> BackendResult:
-    positions: list[int] = []
-    try:
-        backend = make_backend(name, run_dir, log_interval)
-    except ValueError as error:
-        return BackendResult(name, 0, 0, str(error))
-    problem = ""
-    try:
-        # The first word comes when the backend has found its position.
-        run_writer(
-            run_dir,
-            backend,
-            stop=lambda: True,
-            log=lambda _: positions.append(backend.update),
-            follow=False,
-        )
-    except LeaseHeldError as error:
-        problem = f"a writer is at work (pid {error.pid})"
-    except (OSError, UnilabMetricsError) as error:
-        problem = f"{error}; {_AGAIN}" if _is_full(error) else str(error)
-    before = positions[0] if positions else 0
-    if not problem and backend.update < last:
-        problem = f"lacks the updates after {backend.update}"
-    return BackendResult(name, before, backend.update, problem)
-
-
-def _is_full(error: BaseException | None) -> bool:
-    """Whether there was no room, which what it became of says no longer."""
-    while error is not None:
-        number = getattr(error, "errno", None) or getattr(error, "error_number", None)
-        if isinstance(error, StorageFullError) or number in _FULL:
-            return True
-        error = error.__cause__
-    return False
 
 
 def _is_told(run_dir: Path, outcome: RunOutcome) -> bool:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from unilab_metrics.run.recovering import BackendResult, Recovery
+from unilab_metrics.run.backend_completion import BackendResult
+from unilab_metrics.run.recovering import Recovery
 from unilab_metrics.run.verify_report import dropped_text, total
 from unilab_schema.identity import Identity
 

@@ -1,0 +1,62 @@
+"""Completing a backend of a run that nobody is at work on."""
+
+from __future__ import annotations
+
+import errno
+from pathlib import Path
+from typing import NamedTuple
+
+from unilab_metrics.errors import LeaseHeldError, StorageFullError, UnilabMetricsError
+from unilab_metrics.write.process import make_backend
+from unilab_metrics.write.writer import run_writer
+
+AGAIN = "free space and run it again"
+_FULL = frozenset({errno.ENOSPC, errno.EFBIG, errno.EDQUOT})
+
+
+class BackendResult(NamedTuple):
+    """``before`` and ``after``: last update sequence that the backend held. ``problem``: why
+    it is not complete, empty if it is."""
+
+    name: str
+    before: int
+    after: int
+    problem: str = ""
+
+
+def complete_backend(run_dir: Path, name: str, log_interval: int, last: int) -> BackendResult:
+    """Bring one backend up to ``last`` in this process, without an aggregator. Never raises for
+    what the backend or the disk refuses."""
+    positions: list[int] = []
+    try:
+        backend = make_backend(name, run_dir, log_interval)
+    except ValueError as error:
+        return BackendResult(name, 0, 0, str(error))
+    problem = ""
+    try:
+        # The first word comes when the backend has found its position.
+        run_writer(
+            run_dir,
+            backend,
+            stop=lambda: True,
+            log=lambda _: positions.append(backend.update),
+            follow=False,
+        )
+    except LeaseHeldError as error:
+        problem = f"a writer is at work (pid {error.pid})"
+    except (OSError, UnilabMetricsError) as error:
+        problem = f"{error}; {AGAIN}" if is_full(error) else str(error)
+    before = positions[0] if positions else 0
+    if not problem and backend.update < last:
+        problem = f"lacks the updates after {backend.update}"
+    return BackendResult(name, before, backend.update, problem)
+
+
+def is_full(error: BaseException | None) -> bool:
+    """Whether there was no room, which what it became of says no longer."""
+    while error is not None:
+        number = getattr(error, "errno", None) or getattr(error, "error_number", None)
+        if isinstance(error, StorageFullError) or number in _FULL:
+            return True
+        error = error.__cause__
+    return False
