@@ -5,8 +5,6 @@ from __future__ import annotations
 import subprocess
 from typing import Any
 
-import pytest
-
 from unilab_metrics.errors import ExitCode
 from unilab_metrics.helper_life import Heard, Silence, Trouble
 from unilab_metrics.run.supervision import Backoff, Supervisor
