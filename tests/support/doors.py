@@ -13,6 +13,7 @@ from unilab_metrics.transport import keys, sockets
 from unilab_metrics.transport.allow_list import Use
 from unilab_metrics.transport.endpoints import Endpoints
 from unilab_metrics.transport.keys import CurveClient
+from unilab_metrics.transport.memory_bound import MemoryBound
 
 Socket = zmq.Socket[bytes]
 Connect = Callable[..., Socket]
@@ -22,14 +23,20 @@ Connect = Callable[..., Socket]
 class Doors:
     """Receives at all three sockets and echoes what comes; ``came`` is (socket, user, bytes)."""
 
-    def __init__(self, short_path: Path, bus_dir: Path, bind: str = "tcp://127.0.0.1") -> None:
+    def __init__(
+        self,
+        short_path: Path,
+        bus_dir: Path,
+        bind: str = "tcp://127.0.0.1",
+        memory: MemoryBound | None = None,
+    ) -> None:
         self.said: list[str] = []
         self.came: list[tuple[str, str, bytes]] = []
         self.bus_dir = bus_dir
         self._context = sockets.context()
         self.endpoints = Endpoints(
             self._context, f"ipc://{short_path}/{id(self)}", bus_dir, bind=bind,
-            say=self.said.append,
+            say=self.said.append, memory=memory,
         )  # fmt: skip
         self.joined = 0
         self.forgets = threading.Event()

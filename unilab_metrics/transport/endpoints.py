@@ -11,6 +11,7 @@ import zmq
 from unilab_metrics.errors import EndpointError, StorageError
 from unilab_metrics.transport import crowd, monitoring, sockets
 from unilab_metrics.transport.authentication import IPC_USER, Authenticator
+from unilab_metrics.transport.memory_bound import MemoryBound
 from unilab_metrics.transport.monitoring import Happening, Monitor
 from unilab_metrics.transport.refusals import Refusals
 from unilab_metrics.transport.tcp_door import BoundSockets, TcpDoor, TcpEndpoints
@@ -21,6 +22,7 @@ _WRONG_KEY = "its handshake is for another run's key, or no handshake at all"
 _NO_CURVE = "it does not speak CURVE"
 _NO_ZMTP = "it does not speak the protocol"
 NO_TOPICS = "it subscribes to topics, of which there are none; watchers over TCP connect anew"
+TOO_MUCH = "somebody fills the memory with unfinished messages; all over TCP connect anew"
 TOO_MANY = "there are too many connections"
 _BROKEN_OFF = "it broke off the handshake, or was too slow"
 _NO_TCP = TcpEndpoints("", "", "", "")
@@ -42,10 +44,12 @@ class Endpoints:
         bind: str = "",
         towards: str = "",
         say: Callable[[str], None],
+        memory: MemoryBound | None = None,
     ) -> None:
         """``stem``: of the ipc endpoints. ``bind``: empty for no TCP, else see
         :class:`TcpDoor`, as for ``towards``. Raises :class:`EndpointError` for ipc only."""
         self._refusals = Refusals(say)
+        self._memory = memory or MemoryBound()
         self._door: TcpDoor | None = None
         self._monitors: list[Monitor] = []
         self._opened: list[zmq.Socket[bytes]] = []
@@ -93,6 +97,9 @@ class Endpoints:
         """Answer who wants to come in, count who did not get in, heed the allow-list."""
         if self._door is not None:
             self._authenticator.allowed = self._door.look(at_once=self._authenticator.is_asked)
+            if self._memory.is_exceeded(time.monotonic()):
+                self._refusals.note("a peer over TCP", TOO_MUCH, time.monotonic())
+                self._door.cut_off()
         self._authenticator.answer()
         for monitor in self._monitors:
             for happening in monitor.take():

@@ -132,9 +132,10 @@ class TcpDoor:
             self._cut_off(self._places)
         return self.allowed
 
-    def cut_off(self, made: zmq.Socket[bytes]) -> None:
-        """Close every connection over TCP of one socket; who means well comes back by itself."""
-        self._cut_off([place for place in self._places if place[0] is made])
+    def cut_off(self, made: zmq.Socket[bytes] | None = None) -> None:
+        """Close every connection over TCP, of one socket or all; who means well comes back by
+        itself."""
+        self._cut_off([place for place in self._places if made in {None, place[0]}])
 
     def close(self) -> None:
         """Listen on TCP no more."""
