@@ -24,7 +24,7 @@ from unilab_metrics.run.finding import BusFinder
 from unilab_metrics.storage.filesystem import private_directory, spool_root
 from unilab_metrics.storage.records import scan
 from unilab_metrics.subscribe.subscriber import Subscriber
-from unilab_metrics.transport import authentication, rendezvous, sockets
+from unilab_metrics.transport import authentication, keys, rendezvous, sockets
 from unilab_metrics.transport.rendezvous import ConnectionFile, bus_directory
 from unilab_schema.codec import decode_payload, encode_message
 from unilab_schema.control import Batch, Hello
@@ -118,6 +118,58 @@ def _raise_limit(descriptors: int) -> None:
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft < descriptors:
         resource.setrlimit(resource.RLIMIT_NOFILE, (min(descriptors, hard), hard))
+
+
+ENDLESS = """
+import sys, time, zmq
+from pathlib import Path
+from unilab_metrics.transport import keys, sockets
+context = sockets.context()
+client = sockets.request(context, sys.argv[1], keys.read_client(Path(sys.argv[2]), "watch"))
+part = bytes(1_000_000)
+deadline = time.monotonic() + 20
+sent = 0
+while sent < 700 and time.monotonic() < deadline:
+    try:
+        client.send(part, zmq.NOBLOCK | zmq.SNDMORE, copy=False)
+        sent += 1
+    except zmq.Again:
+        time.sleep(0.01)
+# libzmq hands a message on when its last part is there.
+client.send(b"", zmq.NOBLOCK)
+sys.stdin.readline()
+sockets.terminate(context, [client])
+"""
+
+
+@pytest.mark.slow
+def test_a_message_without_end_is_cut_off_and_its_memory_given_back(
+    run_dir: Path, trainings: list[Training]
+):
+    training = Training(run_dir)
+    trainings.append(training)
+    training.log(10)
+    aggregator = psutil.Process(training.pid)
+    before_bytes = aggregator.memory_info().rss
+    key = keys.key_path(bus_directory(run_dir), "watch")
+    most_bytes = 0
+    with subprocess.Popen(
+        [sys.executable, "-c", ENDLESS, training.file.tcp_fetch, str(key)],
+        stdin=subprocess.PIPE,
+    ) as flood:
+
+        def is_cut_off() -> bool:
+            nonlocal most_bytes
+            most_bytes = max(most_bytes, aggregator.memory_info().rss - before_bytes)
+            log = (bus_directory(run_dir) / "aggregator.log").read_text()
+            return "fills the memory" in log
+
+        until(is_cut_off, 30.0)
+        until(lambda: aggregator.memory_info().rss - before_bytes < 150e6)
+        flood.kill()
+    assert most_bytes < 650e6
+    training.log(10)
+    training.end()
 
 
 @pytest.mark.slow
