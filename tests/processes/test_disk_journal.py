@@ -79,7 +79,7 @@ def test_a_limit_of_the_aggregator_for_files_is_waited_out(tmp_path: Path) -> No
             soft, hard = resource.prlimit(pid, resource.RLIMIT_FSIZE)
             resource.prlimit(pid, resource.RLIMIT_FSIZE, (4096, hard))
             trainer.log(200)
-            head_with(viewer, lambda head: "no room" in head.journal_full)
+            head_with(viewer, lambda head: "file-size limit" in head.journal_full)
             resource.prlimit(pid, resource.RLIMIT_FSIZE, (soft, hard))
             head_with(viewer, lambda head: not head.journal_full)
         check_whole(tmp_path, *trainer.close())

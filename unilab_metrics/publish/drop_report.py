@@ -21,7 +21,7 @@ class DropReport:
         self._spool = spool
         self._losses = counted
         self._told: dict[str, int] = {}
-        self._trouble = ""
+        self._missing = 0
         self._lock = threading.Lock()
 
     def tell(self) -> None:
@@ -35,19 +35,20 @@ class DropReport:
 
     def _tell(self) -> None:
         drops, told = self._losses.counts, self._told
-        self._trouble = self._spool.trouble or self._trouble
-        if drops == told or self._spool.trouble:
+        if self._spool.trouble:
             return
-        payload = encode_payload(Drops(drops))
-        if not self._spool.append(RecordKind.DROPS, lambda _mono, _unix: payload):
+        if drops != told:
+            payload = encode_payload(Drops(drops))
+            if not self._spool.append(RecordKind.DROPS, lambda _mono, _unix: payload):
+                return
+            self._told = drops
+            self._missing += sum(drops.get(r, 0) - told.get(r, 0) for r in _OF_THE_SPOOL)
+        if not self._missing:
             return
-        self._told = drops
-        missing = sum(drops.get(reason, 0) - told.get(reason, 0) for reason in _OF_THE_SPOOL)
-        if not missing:
-            return
-        text = f"{self._trouble or self._spool.directory}; {missing} records were not kept"
-        self._trouble = ""
-        self._spool.append(
+        where = self._spool.last_trouble or str(self._spool.directory)
+        text = f"{where}; {self._missing} records were not kept"
+        if self._spool.append(
             RecordKind.EVENT,
             lambda mono, unix: encode_payload(EventFrame("warning", text, mono, unix)),
-        )
+        ):
+            self._missing = 0

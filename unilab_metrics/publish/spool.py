@@ -63,8 +63,9 @@ class Spool:
         """The highest sequence that is completely in the spool."""
         self.has_end = False
         """Whether the end record is in; nothing may follow it."""
-        self.trouble = ""
-        """Why the last record was not taken, with the path; empty while records are taken."""
+        self.trouble = self.last_trouble = ""
+        """Why the last record was not taken, with the path; empty while records are taken; and
+        the last of these texts."""
         self.end_waits: PayloadAt | None = None
         """The end record that there is no room for yet."""
         self.inside: set[int] = set()
@@ -205,7 +206,7 @@ class Spool:
 
     def _refused(self, kind: int, reason: str, text: str) -> None:
         if text != self.trouble:
-            self.trouble = text
+            self.trouble = self.last_trouble = text
             self.losses.note(OSError(text))
         if kind not in _OWN_KINDS:
             self.losses.count(reason)
