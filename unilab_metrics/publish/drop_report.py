@@ -24,10 +24,11 @@ class DropReport:
         self._missing = 0
         self._lock = threading.Lock()
 
-    def tell(self) -> None:
+    def tell(self, wait_s: float = 0.0) -> None:
         """Append the counts if they have changed; an outage that is over also becomes one
-        warning, which names the path and how many records it cost. Never waits."""
-        if self._lock.acquire(blocking=False):
+        warning, which names the path and how many records it cost. ``wait_s``: for another
+        thread that is just telling it."""
+        if self._lock.acquire(timeout=wait_s):
             try:
                 self._tell()
             finally:

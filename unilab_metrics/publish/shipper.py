@@ -124,7 +124,7 @@ class Shipper:
 
     def tell_drops(self) -> None:
         """Have in the spool what was not logged up to now; nothing follows the end record."""
-        self._drops.tell()
+        self._drops.tell(wait_s=0.1)
 
     def finish(self, timeout_s: float) -> bool:
         """Send what there is and end the thread, within ``timeout_s`` and a little.
