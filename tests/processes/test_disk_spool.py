@@ -14,7 +14,15 @@ from typing import Any
 import pytest
 from case_runs import aggregator_pid, leftovers, run, updates
 from real_runs import until
-from small_disks import complete, filled, head_with, small_disk, training, watched
+from small_disks import (
+    SteeredTraining,
+    complete,
+    filled,
+    head_with,
+    small_disk,
+    training,
+    watched,
+)
 
 from unilab_metrics.run.summary import read_summary
 from unilab_metrics.run.verify import verify_run
@@ -83,7 +91,7 @@ def test_a_full_spool_costs_what_it_counts_and_goes_on(
             head = head_with(viewer, lambda head: head.sources[0].drops.get(reason, 0) > 500)
             assert head.sources[0].state == "live"
             # Delivered frames make room again, also where no new file can be made.
-            until(lambda: not more_drops(trainer.log(20)), 20.0)
+            until(lambda: takes_all(trainer), 20.0)
         facts, errors = trainer.close()
         assert facts["delivered"]
         assert errors == ""
@@ -102,11 +110,9 @@ def filling(kind: str, spools: Path) -> Generator[None, None, None]:
         yield
 
 
-def more_drops(facts: dict[str, Any], seen: list[int] = []) -> bool:  # noqa: B006 (a memory)
-    total = sum(facts["drops"].values())
-    is_more = not seen or total > seen[-1]
-    seen.append(total)
-    return is_more
+def takes_all(trainer: SteeredTraining) -> bool:
+    before = sum(trainer.log(1)["drops"].values())
+    return sum(trainer.log(20)["drops"].values()) == before
 
 
 def test_an_oversize_record_is_counted_and_the_next_one_is_not(tmp_path: Path) -> None:
