@@ -222,7 +222,7 @@ def test_a_full_disk_is_waited_out(run: ToyRun) -> None:
             lambda: run.statuses and run.statuses[-1].state == "failed",
             lambda: (run.announce(), run.hear()),
         )
-        assert run.statuses[-1].text.startswith(f"{path}: no room")
+        assert run.statuses[-1].text.startswith(f"{path}: the process may write no larger")
         assert points(run) == expected(5)
         run.updates(50)
         resource.prlimit(process.pid, resource.RLIMIT_FSIZE, (soft, hard))
