@@ -198,7 +198,7 @@ class _Aggregator:
         if not self._patience.is_over(self._newcomers.ranks):
             return False
         # What would take the end back later comes before it.
-        self._endurance.attempt("spools", self._liveness.check)
+        self._endurance.attempt("spools", self._liveness.check_for_the_last_time)
         return self._patience.is_over(self._newcomers.ranks)
 
     # --- one turn ------------------------------------------------------------------------

@@ -101,6 +101,11 @@ class Liveness:
         self.adopt_orphans()
         self._remove_adopted()
 
+    def check_for_the_last_time(self) -> None:
+        """As :meth:`check`, when the run would be over: nobody is waited for any more."""
+        self.check()
+        self.adopt_orphans(may_wait=False)
+
     def vacate(self, source: SourceState) -> None:
         """A dead source: take what is left in its spool, then call it finished or lost. One
         whose spool the disk has no room for yet stays as it is until another call."""
@@ -190,20 +195,23 @@ class Liveness:
         self._adopted[directory] = source
         return True
 
-    def adopt_orphans(self) -> None:
-        """Take in the spools of processes that were killed before we ever heard of them."""
+    def adopt_orphans(self, *, may_wait: bool = True) -> None:
+        """Take in the spools of processes that were killed before we ever heard of them.
+        ``may_wait``: leave those that may be of an attempt whose rank 0 has not come yet."""
         if self.is_closing:
             return
         known = {Path(s.identity.spool_path) for s in self._core.state.data.sources}
         put_off: list[Orphan] = []
         for orphan in in_launch_order(list(self._spools.orphans(known))):
-            if not self._adopt_unknown(orphan):
+            if not self._adopt_unknown(orphan, may_wait=may_wait):
                 put_off.append(orphan)
             elif is_rank_zero(orphan.identity):
                 # They were waiting for an attempt, and this one comes before the next.
-                put_off = [one for one in put_off if not self._adopt_unknown(one)]
+                put_off = [
+                    one for one in put_off if not self._adopt_unknown(one, may_wait=may_wait)
+                ]
 
-    def _adopt_unknown(self, orphan: Orphan) -> bool:
+    def _adopt_unknown(self, orphan: Orphan, *, may_wait: bool) -> bool:
         """The spool of a process that was killed before we ever heard of it. False for one
         that is left to a later attempt."""
         identity = orphan.identity
@@ -212,10 +220,10 @@ class Liveness:
         state = self._core.state
         # Holes at the start are gap records of the reader, so the first sequence is 1.
         hello = Hello(identity, 1, 0, 0, 0)
-        admission = admit(state, hello, self.is_dead, is_orphan=True)
+        admission = admit(state, hello, self.is_dead, is_orphan=True, may_wait=may_wait)
         if admission.vacate is not None:
             self.vacate(admission.vacate)
-            admission = admit(state, hello, self.is_dead, is_orphan=True)
+            admission = admit(state, hello, self.is_dead, is_orphan=True, may_wait=may_wait)
         if admission.refusal is not None:
             return False
         if admission.opens_attempt:

@@ -75,11 +75,13 @@ def admit(
     *,
     is_closing: bool = False,
     is_orphan: bool = False,
+    may_wait: bool = True,
 ) -> Admission:
     """Decide on a Hello. ``is_dead`` tells whether a source's process is known to be gone.
 
     ``is_closing``: this aggregator is ending the run, which its successor may go on with.
     ``is_orphan``: the process is dead already, and nobody but us will take what it left.
+    ``may_wait``: another rank 0 may still come, to whose attempt an orphan may belong.
     """
     fault = hello_fault(hello)
     if fault:
@@ -97,7 +99,7 @@ def admit(
     occupant = state.occupant(key.rank, key.role, key.instance)
     if occupant is not None and occupant.status == "live" and occupant.ended is None:
         return _claim(state, occupant, hello, is_dead, is_orphan=is_orphan)
-    return _join(state, identity, is_dead, is_orphan=is_orphan)
+    return _join(state, identity, is_dead, is_orphan=is_orphan, may_wait=may_wait)
 
 
 def _claim(
@@ -159,7 +161,12 @@ def _joined(state: AggregatorState, identity: Identity) -> SourceJoined:
 
 
 def _join(
-    state: AggregatorState, identity: Identity, is_dead: IsDead, *, is_orphan: bool
+    state: AggregatorState,
+    identity: Identity,
+    is_dead: IsDead,
+    *,
+    is_orphan: bool,
+    may_wait: bool,
 ) -> Admission:
     joined = _joined(state, identity)
     zero = state.learner_zero()
@@ -182,8 +189,10 @@ def _join(
         # It was started again while rank 0 was still at work, and only says so afterwards.
         had_its_turn = False
     is_later = is_of_the_next_attempt(zero, identity)
-    # A dead process of the same time only comes late: its place was taken meanwhile.
-    must_wait = is_later if is_orphan else had_its_turn or (zero.ended is None and is_later)
+    # A dead process of the same time only comes late: its place was taken meanwhile. How long a
+    # rank 0 without a goodbye has lived after its last frame is not known.
+    is_held = is_later and (may_wait or zero.ended is not None)
+    must_wait = is_held if is_orphan else had_its_turn or (zero.ended is None and is_later)
     if has_ended and not is_orphan and not began_before_the_end(zero, identity):
         return Admission(refusal=_HELD)
     if zero_is_gone and must_wait:
