@@ -36,6 +36,7 @@ ONCE = {
 SEGMENT_BYTES = 4096
 
 
+@pytest.mark.slow
 def test_a_publisher_dies_once_at_each_point(tmp_path: Path) -> None:
     scenarios = {
         name: partial(crash, tmp_path / name, points, segment_bytes=SEGMENT_BYTES)
