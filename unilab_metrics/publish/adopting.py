@@ -8,7 +8,6 @@ that the process is gone, which it could only conclude from a minute's silence.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -21,10 +20,9 @@ from unilab_metrics.publish.connection import Connection
 from unilab_metrics.publish.delivery import Delivery
 from unilab_metrics.publish.losses import Losses
 from unilab_metrics.storage import lease
-from unilab_metrics.storage.filesystem import boot_id, spool_candidates
+from unilab_metrics.storage.filesystem import spool_candidates
 from unilab_metrics.storage.lease import Lease
-from unilab_metrics.storage.orphans import is_abandoned, remove_spool
-from unilab_metrics.storage.process_table import is_running
+from unilab_metrics.storage.orphans import is_abandoned, remove_spool, runs_here
 from unilab_metrics.storage.spool_reader import LEASE_NAME, SpoolBatch, SpoolReader
 from unilab_schema.codec import decode_downward, encode_message
 from unilab_schema.control import Batch, Cursor, Hello
@@ -126,7 +124,7 @@ class Adopter:
             if (
                 identity is not None
                 and Path(identity.spool_path) == directory
-                and _is_gone(identity)
+                and not runs_here(identity)
             ):
                 return Orphan(directory, held, reader, identity, reader.last())
         except BaseException:
@@ -134,13 +132,6 @@ class Adopter:
             raise
         held.release(unlink=False)
         return None
-
-
-def _is_gone(identity: Identity) -> bool:
-    """A lease is free also when its holder has closed a second descriptor of the file; of our
-    own process we know better."""
-    is_other = identity.boot_id == boot_id() and identity.pid != os.getpid()
-    return not (is_other and is_running(identity.pid, identity.started_mono_ns))
 
 
 class _Sending:

@@ -8,8 +8,11 @@ from contextlib import suppress
 from pathlib import Path
 
 from unilab_metrics.storage import lease
+from unilab_metrics.storage.filesystem import boot_id
+from unilab_metrics.storage.process_table import is_running
 from unilab_metrics.storage.segments import parse_segment_name
 from unilab_metrics.storage.spool_reader import LEASE_NAME, SPOOL_PREFIX
+from unilab_schema.identity import Identity
 
 UNFINISHED_AGE_S = 60.0
 """A spool directory without a lease is being made, unless it is older than this."""
@@ -24,6 +27,13 @@ def is_abandoned(directory: Path) -> bool:
         return time.time() - directory.stat().st_mtime > UNFINISHED_AGE_S
     except OSError:
         return False
+
+
+def runs_here(identity: Identity) -> bool:
+    """Whether its process is at work on this node: a lease is free also when its holder has
+    closed a second descriptor of the file. Of our own process the lease tells more."""
+    is_other = identity.boot_id == boot_id() and identity.pid != os.getpid()
+    return is_other and is_running(identity.pid, identity.started_mono_ns)
 
 
 def remove_spool(directory: Path) -> None:

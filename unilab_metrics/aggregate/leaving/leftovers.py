@@ -8,15 +8,12 @@ spool's names are ever deleted: the path in an identity comes from another proce
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
-from unilab_metrics.storage.filesystem import boot_id
-from unilab_metrics.storage.orphans import is_abandoned
-from unilab_metrics.storage.process_table import is_running
+from unilab_metrics.storage.orphans import is_abandoned, runs_here
 from unilab_metrics.storage.spool_reader import SpoolReader
 from unilab_schema.identity import Identity
 
@@ -26,13 +23,6 @@ class Orphan(NamedTuple):
 
     directory: Path
     identity: Identity
-
-
-def runs_here(identity: Identity) -> bool:
-    """Whether its process is at work on this node: a lease is free also when its holder has
-    closed a second descriptor of the file. Of our own process the lease tells more."""
-    is_other = identity.boot_id == boot_id() and identity.pid != os.getpid()
-    return is_other and is_running(identity.pid, identity.started_mono_ns)
 
 
 class SpoolDirectories:

@@ -16,13 +16,12 @@ from unilab_metrics.aggregate.folding.entries import OpenAttempt, SourceGone
 from unilab_metrics.aggregate.folding.sources import SourceState
 from unilab_metrics.aggregate.leaving.deaths import Deaths, ending_words, sentence_end
 from unilab_metrics.aggregate.leaving.launch_order import in_launch_order, is_rank_zero
-from unilab_metrics.aggregate.leaving.leftovers import Orphan, SpoolDirectories, runs_here
+from unilab_metrics.aggregate.leaving.leftovers import Orphan, SpoolDirectories
 from unilab_metrics.aggregate.process_log import say
 from unilab_metrics.aggregate.receiving.peers import Peer
 from unilab_metrics.aggregate.receiving.receiver import accept, admit
 from unilab_metrics.storage import lease
-from unilab_metrics.storage.orphans import is_abandoned, remove_spool
-from unilab_metrics.storage.process_table import is_running
+from unilab_metrics.storage.orphans import is_abandoned, remove_spool, runs_here
 from unilab_metrics.storage.spool_reader import LEASE_NAME, SpoolReader
 from unilab_schema.control import Hello
 
@@ -73,7 +72,7 @@ class Liveness:
                 return True
             # Somebody may have removed the file, or closed a second descriptor of it in its
             # holder's process, which frees it: neither shows that the holder is gone.
-            return path.exists() and not is_running(identity.pid, identity.started_mono_ns)
+            return path.exists() and not runs_here(identity)
         except (OSError, ValueError):
             return silent_ns > self._lost_after_ns
 
