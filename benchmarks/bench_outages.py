@@ -33,8 +33,8 @@ import psutil
 import unilab_metrics as um
 from unilab_metrics.config import PYTHON_VARIABLE
 from unilab_metrics.errors import ConnectionFileError
-from unilab_metrics.storage.filesystem import spool_root
 from unilab_metrics.storage.lease import owner_pid
+from unilab_metrics.storage.places import spool_root
 from unilab_metrics.storage.records import encode_record
 from unilab_metrics.transport import rendezvous
 from unilab_schema.codec import RecordKind

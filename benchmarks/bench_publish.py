@@ -33,7 +33,7 @@ import numpy as np
 import zmq
 
 from unilab_metrics.publish.opening import open_publisher
-from unilab_metrics.storage.filesystem import spool_root
+from unilab_metrics.storage.places import spool_root
 from unilab_metrics.storage.records import encode_record, scan
 from unilab_metrics.transport import sockets
 from unilab_metrics.transport.rendezvous import ConnectionFile

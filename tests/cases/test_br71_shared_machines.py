@@ -20,10 +20,10 @@ uid = int(sys.argv[1])
 os.setgroups([]); os.setgid(uid); os.setuid(uid)
 from pathlib import Path
 from unilab_metrics.errors import UnilabMetricsError
-from unilab_metrics.storage import filesystem
+from unilab_metrics.storage import places
 if len(sys.argv) > 2:
-    filesystem._TEMPORARY = (Path(tempfile.gettempdir()),)
-from unilab_metrics.storage.filesystem import runtime_directory
+    places._TEMPORARY = (Path(tempfile.gettempdir()),)
+from unilab_metrics.storage.places import runtime_directory
 from unilab_metrics.transport import sockets
 try:
     directory = runtime_directory()

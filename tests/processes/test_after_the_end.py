@@ -19,7 +19,7 @@ from unilab_metrics.cli.root import commands
 from unilab_metrics.run.recovering import recover_run
 from unilab_metrics.run.summary import read_summary
 from unilab_metrics.run.verify import Verified, verify_run
-from unilab_metrics.storage.filesystem import spool_root
+from unilab_metrics.storage.places import spool_root
 from unilab_metrics.subscribe.history import HistoryReader
 from unilab_metrics.transport.rendezvous import bus_directory
 from unilab_metrics.write.process import make_backend

@@ -24,8 +24,8 @@ from unilab_metrics.cli.root import commands
 from unilab_metrics.errors import ExitCode
 from unilab_metrics.run.launch_file import announce_run
 from unilab_metrics.run.recovering import recover_run
-from unilab_metrics.storage.filesystem import runtime_directory
 from unilab_metrics.storage.lease import Lease
+from unilab_metrics.storage.places import runtime_directory
 from unilab_metrics.storage.records import Record
 from unilab_metrics.storage.segments import KIND_SEGMENT_HEADER, decode_segment_header
 from unilab_metrics.transport import registry

@@ -21,7 +21,8 @@ from raw_peers import nonsense, open_raw, socket_path, speak
 from real_runs import until
 
 from unilab_metrics.run.finding import BusFinder
-from unilab_metrics.storage.filesystem import private_directory, spool_root
+from unilab_metrics.storage.filesystem import private_directory
+from unilab_metrics.storage.places import spool_root
 from unilab_metrics.storage.records import scan
 from unilab_metrics.subscribe.subscriber import Subscriber
 from unilab_metrics.transport import authentication, keys, rendezvous, sockets

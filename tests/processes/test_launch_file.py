@@ -25,7 +25,7 @@ from unilab_metrics.run.launch_file import (
     sweep_launches,
 )
 from unilab_metrics.run.launch_key import ProcessName
-from unilab_metrics.storage.filesystem import runtime_directory
+from unilab_metrics.storage.places import runtime_directory
 
 RANK_0 = """
 import sys, time

@@ -14,8 +14,8 @@ from real_runs import only_run, until
 
 from unilab_metrics.run.summary import read_summary
 from unilab_metrics.run.verify import verify_run
-from unilab_metrics.storage.filesystem import spool_root
 from unilab_metrics.storage.lease import is_free
+from unilab_metrics.storage.places import spool_root
 from unilab_metrics.storage.records import scan
 from unilab_metrics.storage.segments import list_segments
 from unilab_metrics.transport.rendezvous import aggregator_lease, bus_directory

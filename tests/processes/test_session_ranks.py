@@ -10,7 +10,7 @@ import pytest
 from real_runs import helpers, only_run, run, start, values_of, whole
 
 from unilab_metrics.run.summary import read_summary
-from unilab_metrics.storage.filesystem import held_bytes, spool_root
+from unilab_metrics.storage.places import held_bytes, spool_root
 
 RANK = """
 import sys

@@ -11,7 +11,7 @@ from real_runs import only_run, until, whole
 
 from unilab_metrics.run.launch_file import sweep_launches
 from unilab_metrics.run.summary import read_summary
-from unilab_metrics.storage.filesystem import runtime_directory, spool_root
+from unilab_metrics.storage.places import runtime_directory, spool_root
 
 TRAINING = """
 import os, sys

@@ -9,8 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from unilab_metrics.storage.filesystem import private_directory, state_directory
+from unilab_metrics.storage.filesystem import private_directory
 from unilab_metrics.storage.lease import Lease
+from unilab_metrics.storage.places import state_directory
 from unilab_metrics.transport import registry
 from unilab_metrics.transport.rendezvous import AGGREGATOR_LEASE, bus_directory
 

@@ -12,19 +12,21 @@ from typing import NamedTuple
 import pytest
 
 from unilab_metrics.errors import SpoolError, StorageError, UnsafePathError
-from unilab_metrics.storage import filesystem, mounts
+from unilab_metrics.storage import filesystem, mounts, places
 from unilab_metrics.storage.filesystem import (
     boot_id,
     check_private,
-    fits_shared_memory,
-    held_bytes,
     private_directory,
     read_private,
+    write_atomic,
+)
+from unilab_metrics.storage.places import (
+    fits_shared_memory,
+    held_bytes,
     runtime_directory,
     spool_candidates,
     spool_root,
     state_directory,
-    write_atomic,
 )
 
 MIB = 1024 * 1024
@@ -169,7 +171,7 @@ def test_a_chosen_runtime_directory_wins(short_path: Path, monkeypatch):
     below = short_path / "mine" / f"unilab-metrics-{os.getuid()}"
     assert runtime_directory() == below
     assert mode_of(below) == 0o700
-    assert filesystem.runtime_places() == [below]
+    assert places.runtime_places() == [below]
 
 
 def test_without_a_session_directory_sockets_go_to_the_temporary_one(short_path: Path, monkeypatch):
@@ -259,8 +261,8 @@ def test_a_full_or_missing_shared_memory_leads_to_a_local_disk(
     monkeypatch.delenv("UNILAB_METRICS_SPOOL")
     shared, disk = tmp_path / "shm", tmp_path / "disk"
     disk.mkdir()
-    monkeypatch.setattr(filesystem, "_TEMPORARY", (disk, disk))
-    monkeypatch.setattr(filesystem, "is_local_filesystem", lambda _: True)
+    monkeypatch.setattr(places, "_TEMPORARY", (disk, disk))
+    monkeypatch.setattr(places, "is_local_filesystem", lambda _: True)
     expected = disk / f"unilab-metrics-{os.getuid()}"
     assert spool_root(shared_memory=shared) == expected
     shared.mkdir()
@@ -273,7 +275,7 @@ def test_a_full_or_missing_shared_memory_leads_to_a_local_disk(
 
 def test_a_network_file_system_never_holds_a_spool(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.delenv("UNILAB_METRICS_SPOOL")
-    monkeypatch.setattr(filesystem, "is_local_filesystem", lambda _: False)
+    monkeypatch.setattr(places, "is_local_filesystem", lambda _: False)
     with pytest.raises(SpoolError, match="not on a local disk"):
         spool_root(shared_memory=tmp_path / "missing")
 
@@ -331,7 +333,7 @@ def test_a_chosen_folder_is_absolute_for_helpers_that_work_elsewhere(
     monkeypatch.setenv("UNILAB_METRICS_RUNTIME", "../run")
     assert spool_root() == tmp_path / "spool"
     assert spool_candidates() == [tmp_path / "spool"]
-    assert list(filesystem._runtime_candidates()) == [tmp_path.parent / "run"]
+    assert list(places._runtime_candidates()) == [tmp_path.parent / "run"]
 
 
 MOUNTS = r"""22 27 0:21 / / rw - ext4 /dev/sda1 rw

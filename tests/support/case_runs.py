@@ -11,18 +11,18 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import psutil
-from own_tags import without_bus
-from real_runs import until
 from tensorboard.backend.event_processing.event_accumulator import (
     DEFAULT_SIZE_GUIDANCE,
     EventAccumulator,
 )
 
+from own_tags import without_bus
+from real_runs import until
 from unilab_metrics.errors import ConnectionFileError
 from unilab_metrics.run.summary import read_summary
 from unilab_metrics.run.verify import Verified, verify_run
-from unilab_metrics.storage.filesystem import held_bytes, runtime_directory, spool_root
 from unilab_metrics.storage.lease import is_free
+from unilab_metrics.storage.places import held_bytes, runtime_directory, spool_root
 from unilab_metrics.subscribe.history import HistoryReader
 from unilab_metrics.transport import rendezvous
 from unilab_metrics.transport.rendezvous import aggregator_lease, bus_directory

@@ -15,8 +15,8 @@ import psutil
 from unilab_metrics.run.event_points import held_position, marked_points
 from unilab_metrics.run.summary import read_summary
 from unilab_metrics.run.verify import Verified, verify_run
-from unilab_metrics.storage.filesystem import held_bytes, runtime_directory, spool_root
 from unilab_metrics.storage.lease import is_free
+from unilab_metrics.storage.places import held_bytes, runtime_directory, spool_root
 from unilab_metrics.transport.rendezvous import aggregator_lease
 
 DRAIN_S = 10.0

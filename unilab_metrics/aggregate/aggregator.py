@@ -36,8 +36,9 @@ from unilab_metrics.aggregate.receiving.ingest import Ingest
 from unilab_metrics.aggregate.writers import Writers
 from unilab_metrics.errors import ExitCode, LeaseHeldError, StorageFullError
 from unilab_metrics.outcome import RunOutcome
-from unilab_metrics.storage.filesystem import boot_id, private_directory, runtime_directory
+from unilab_metrics.storage.filesystem import boot_id, private_directory
 from unilab_metrics.storage.lease import Lease, owner_pid
+from unilab_metrics.storage.places import runtime_directory
 from unilab_metrics.transport import sockets
 from unilab_metrics.transport.endpoints import Endpoints
 from unilab_metrics.transport.rendezvous import AGGREGATOR_LEASE, bus_directory

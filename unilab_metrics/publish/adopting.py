@@ -20,9 +20,9 @@ from unilab_metrics.publish.connection import Connection
 from unilab_metrics.publish.delivery import Delivery
 from unilab_metrics.publish.losses import Losses
 from unilab_metrics.storage import lease
-from unilab_metrics.storage.filesystem import spool_candidates
 from unilab_metrics.storage.lease import Lease
 from unilab_metrics.storage.orphans import is_abandoned, remove_spool, runs_here
+from unilab_metrics.storage.places import spool_candidates
 from unilab_metrics.storage.spool_reader import LEASE_NAME, SpoolBatch, SpoolReader
 from unilab_schema.codec import decode_downward, encode_message
 from unilab_schema.control import Batch, Cursor, Hello

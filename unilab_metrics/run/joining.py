@@ -33,7 +33,7 @@ from unilab_metrics.run.rank_zero import RankZeroRun
 from unilab_metrics.run.ranks import Place, resolve_place
 from unilab_metrics.run.standing_in import StandIn
 from unilab_metrics.run.tracker import plain_config
-from unilab_metrics.storage.filesystem import spool_root
+from unilab_metrics.storage.places import spool_root
 from unilab_schema.identity import RunInfo, SourceKey
 
 _MAX_EVENT_BYTES = 128 * 1024

@@ -17,12 +17,8 @@ import msgspec
 
 from unilab_metrics.errors import StorageError
 from unilab_metrics.run.launch_key import Node, ProcessName
-from unilab_metrics.storage.filesystem import (
-    boot_id,
-    read_private,
-    runtime_directory,
-    write_atomic,
-)
+from unilab_metrics.storage.filesystem import boot_id, read_private, write_atomic
+from unilab_metrics.storage.places import runtime_directory
 from unilab_metrics.storage.process_table import stat_fields
 
 _KEEP_UNREADABLE_S = 24 * 3600

@@ -18,7 +18,7 @@ from unilab_metrics.config import AGGREGATOR_LOG_FILE, PYTHON_VARIABLE
 from unilab_metrics.errors import StorageError
 from unilab_metrics.publish.forking import unforked
 from unilab_metrics.storage.bounded_reading import read_end
-from unilab_metrics.storage.filesystem import RUNTIME_VARIABLE, SPOOL_VARIABLE
+from unilab_metrics.storage.places import RUNTIME_VARIABLE, SPOOL_VARIABLE
 from unilab_metrics.transport.rendezvous import bus_directory
 
 _LOG_FLAGS = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC

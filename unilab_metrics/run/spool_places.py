@@ -11,7 +11,8 @@ from typing import NamedTuple
 from unilab_metrics.errors import StorageError
 from unilab_metrics.run.bus_settings import BusSettings
 from unilab_metrics.storage import lease
-from unilab_metrics.storage.filesystem import boot_id, check_private, spool_candidates
+from unilab_metrics.storage.filesystem import boot_id, check_private
+from unilab_metrics.storage.places import spool_candidates
 from unilab_metrics.storage.spool_reader import LEASE_NAME, SpoolReader
 from unilab_schema.identity import Identity, SourceKey
 

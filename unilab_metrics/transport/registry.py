@@ -16,15 +16,9 @@ from typing import NamedTuple
 import msgspec
 
 from unilab_metrics.errors import StorageError
-from unilab_metrics.storage.filesystem import (
-    boot_id,
-    private_directory,
-    read_private,
-    state_directory,
-    state_place,
-    write_atomic,
-)
+from unilab_metrics.storage.filesystem import boot_id, private_directory, read_private, write_atomic
 from unilab_metrics.storage.lease import owner_pid
+from unilab_metrics.storage.places import state_directory, state_place
 from unilab_metrics.storage.process_table import is_running, stat_fields
 from unilab_metrics.transport.rendezvous import aggregator_lease
 

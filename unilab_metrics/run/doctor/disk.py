@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from unilab_metrics.run.doctor.finding import ERROR, OK, UNKNOWN, WARNING, Finding
-from unilab_metrics.storage.filesystem import runtime_places, spool_candidates
 from unilab_metrics.storage.mounts import is_local_filesystem, kind_of
+from unilab_metrics.storage.places import runtime_places, spool_candidates
 
 _SUBJECT = "disk"
 _MIB = 1024 * 1024
