@@ -118,4 +118,4 @@ def test_a_second_aggregator_is_refused(training: Training) -> None:
         check=False,
     )
     assert done.returncode == 5
-    assert "is held by pid" in done.stderr
+    assert "the run has a live aggregator (pid " in done.stderr

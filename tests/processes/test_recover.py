@@ -12,7 +12,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from case_runs import aggregator_pid, leftovers, processes, scalars, start
+from case_runs import aggregator_pid, await_end, leftovers, processes, scalars, start
 from click.testing import CliRunner
 from cut_off_run import end, log, open_run_directory, source
 from cut_off_run import kill as kill_publisher
@@ -23,10 +23,12 @@ from unilab_metrics.cli.root import commands
 from unilab_metrics.errors import ExitCode, StorageFullError
 from unilab_metrics.run import backend_completion
 from unilab_metrics.run.bus_settings import SETTINGS_FILE
+from unilab_metrics.run.lease_holder import recovery_payload
 from unilab_metrics.run.summary import read_summary
 from unilab_metrics.run.verify import verify_run
 from unilab_metrics.run.verify_report import report
-from unilab_metrics.transport.rendezvous import bus_directory
+from unilab_metrics.storage.lease import Lease
+from unilab_metrics.transport.rendezvous import AGGREGATOR_LEASE, bus_directory
 
 TRAINING = """
 import sys, time
@@ -75,6 +77,7 @@ def kill(*pids: int) -> None:
         os.kill(pid, signal.SIGSTOP)
     for pid in pids:
         os.kill(pid, signal.SIGKILL)
+    await_end(*pids)
 
 
 def killed_together(tmp_path: Path, count: int = 40, more: int = 5) -> Path:
@@ -151,6 +154,22 @@ def test_a_live_run_is_refused_and_named(tmp_path: Path) -> None:
     # An aggregator that was on its way up may finish the run instead.
     recover(run_dir, "--wait", "30")
     assert len(values(run_dir)) == 3
+
+
+@pytest.mark.parametrize("command", ["recover", "aggregate"])
+def test_who_loses_against_a_recover_is_told_so(run_dir: Path, command: str) -> None:
+    open_run_directory(run_dir)
+    holding = Lease.create(bus_directory(run_dir), AGGREGATOR_LEASE, recovery_payload())
+    try:
+        done = CliRunner().invoke(commands, [command, str(run_dir)])
+        assert (done.exit_code, done.output.count("\n")) == (ExitCode.REFUSED, 1)
+        assert f"another recover (pid {os.getpid()})" in done.output
+        assert "let it end" in done.output
+        assert "aggregator" not in done.output
+        examined = CliRunner().invoke(commands, ["doctor", str(run_dir), "-v"]).output
+        assert f"recover (pid {os.getpid()}) lives" in examined
+    finally:
+        holding.release()
 
 
 def test_a_run_that_never_had_an_aggregator_is_recovered_from_its_spool(tmp_path: Path) -> None:

@@ -11,13 +11,13 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import psutil
+from own_tags import without_bus
+from real_runs import until
 from tensorboard.backend.event_processing.event_accumulator import (
     DEFAULT_SIZE_GUIDANCE,
     EventAccumulator,
 )
 
-from own_tags import without_bus
-from real_runs import until
 from unilab_metrics.errors import ConnectionFileError
 from unilab_metrics.run.summary import read_summary
 from unilab_metrics.run.verify import Verified, verify_run
@@ -92,21 +92,53 @@ def leftovers() -> list[str]:
     return found
 
 
+_seen: dict[psutil.Process, tuple[str, list[str]]] = {}
+"""TMPDIR and command line of processes of tests: one that is ending shows them no more, and holds
+its files and locks still."""
+
+
 def processes(word: str = "") -> list[psutil.Process]:
-    """Living processes with this test's environment; those with a word in their command."""
+    """Living processes with this test's environment, also those that are ending; those with a
+    word in their command."""
     found: list[psutil.Process] = []
     for process in psutil.process_iter():
         try:
+            folder, words = _known(process)
             if (
-                process.pid != os.getpid()
-                and process.environ().get("TMPDIR") == os.environ["TMPDIR"]
-                and process.status() != psutil.STATUS_ZOMBIE
-                and (not word or word in process.cmdline())
+                folder == os.environ["TMPDIR"]
+                and process.pid != os.getpid()
+                and holds_files(process)
+                and (not word or word in words)
             ):
                 found.append(process)
         except psutil.Error:
             continue
     return found
+
+
+def _known(process: psutil.Process) -> tuple[str, list[str]]:
+    with contextlib.suppress(psutil.ZombieProcess):
+        environment, words = process.environ(), process.cmdline()
+        if environment and words:
+            _seen[process] = environment.get("TMPDIR", ""), words
+    return _seen.get(process, ("", []))
+
+
+def holds_files(process: psutil.Process) -> bool:
+    """Whether it has not come to its end: the first thread of one with several is a zombie
+    before the last of them has closed the files."""
+    try:
+        return process.status() != psutil.STATUS_ZOMBIE or process.num_threads() > 1
+    except psutil.NoSuchProcess:
+        return False
+
+
+def await_end(*pids: int, timeout_s: float = 30.0) -> None:
+    """Until these processes have given back their files and locks; waited for or not."""
+    for pid in pids:
+        with contextlib.suppress(psutil.NoSuchProcess):
+            process = psutil.Process(pid)
+            until(lambda process=process: not holds_files(process), timeout_s)
 
 
 def command(process: psutil.Process) -> str:

@@ -8,12 +8,16 @@ from __future__ import annotations
 import os
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from unilab_metrics.cli.directories import existing_run
 from unilab_metrics.errors import LeaseHeldError
 from unilab_metrics.outcome import COMPLETED
+
+if TYPE_CHECKING:
+    from unilab_metrics.run.lease_holder import Holder
 
 _RUN_DIR = click.Path(file_okay=False, path_type=Path)
 _LAST_RANK_S = 1.0
@@ -27,7 +31,7 @@ Exit codes
   0  every source has ended and every backend has the last update
   1  ended by SIGTERM while sources live, or the disk stays full; frames wait in the spools
   3  no run in RUN_DIR
-  5  the run has a live aggregator
+  5  the run has a live aggregator, or is being recovered
   6  a journal that cannot be continued
 """
 _WRITE_EPILOG = """\b
@@ -49,6 +53,20 @@ class WriterAtWorkError(LeaseHeldError):
     def __str__(self) -> str:
         owner = f" (pid {self.pid})" if self.pid else ""
         return f"a writer is already at work{owner}; nothing to do"
+
+
+class RunInHandError(LeaseHeldError):
+    """Somebody is the run's aggregator already, or recovers it."""
+
+    def __init__(self, path: Path, holder: Holder | None, pid: int | None) -> None:
+        super().__init__(path, pid)
+        self._holder = holder
+
+    def __str__(self) -> str:
+        if self._holder is None:
+            return f"the run was in the hands of pid {self.pid}; try again"
+        wait = "; let it end" if self._holder.is_recovery else ""
+        return f"the run has {self._holder} already{wait}"
 
 
 @click.command(epilog=_AGGREGATE_EPILOG)
@@ -89,6 +107,7 @@ def aggregate(
     from unilab_metrics.aggregate.options import BackendProcess, Options
     from unilab_metrics.run.bus_settings import clear_launch, read_settings
     from unilab_metrics.run.launch_file import sweep_launches
+    from unilab_metrics.run.lease_holder import holder_of
     from unilab_metrics.run.processes import last_log_line, start_writer, writer_log
     from unilab_metrics.run.summary import read_summary, write_summary
     from unilab_metrics.run.supervision import WRITER_HUNG_AFTER_S, Supervisor
@@ -115,7 +134,10 @@ def aggregate(
         job_address=os.environ.get("MASTER_ADDR", ""),
         backends={name: writer(name) for name in backends or settings.backends},
     )
-    status = run_aggregator(run_dir, options, write_summary=write_summary)
+    try:
+        status = run_aggregator(run_dir, options, write_summary=write_summary)
+    except LeaseHeldError as error:
+        raise RunInHandError(error.path, holder_of(run_dir), error.pid) from None
     if (read_summary(run_dir) or {}).get("status") == COMPLETED:
         clear_launch(options.launch, run_dir, options.spool_directories)
     sweep_launches(options.launch, _LAST_RANK_S)

@@ -22,8 +22,8 @@ Exit codes
   1  not everything could be done (the disk is full, a backend refuses, a spool that is not
      this run's); what could be done is done, run it again
   3  no run in RUN_DIR
-  5  refused: the run has a live aggregator, or processes of it live on this node (their pids
-     are named), or its bus directory is open to others
+  5  refused: the run has a live aggregator, another recover is at work on it, or processes of
+     it live on this node (their pids are named), or its bus directory is open to others
   6  a journal that cannot be continued: damaged, or of a version that this program does not know
 """
 
@@ -37,7 +37,7 @@ Exit codes
     default=0.0,
     show_default=True,
     metavar="SECONDS",
-    help="How long to wait for processes of the run to end.",
+    help="How long to wait for processes of the run, or another recover, to end.",
 )
 @click.option(
     "--timeout",

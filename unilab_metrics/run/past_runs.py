@@ -13,7 +13,7 @@ from unilab_metrics.config import RUN_CONFIG_FILE
 from unilab_metrics.run.bus_settings import SETTINGS_FILE, read_settings
 from unilab_metrics.run.spool_places import live_processes, spool_places
 from unilab_metrics.run.summary import read_summary
-from unilab_metrics.storage.lease import is_free
+from unilab_metrics.storage.lease import settled_pid
 from unilab_metrics.storage.records import scan
 from unilab_metrics.storage.segments import list_segments
 from unilab_metrics.transport.rendezvous import (
@@ -56,7 +56,7 @@ def state_of(run_dir: Path) -> str:
     try:
         if not bus_dir.is_dir():
             return _STATES.get(str(status), "ended")
-        if not is_free(aggregator_lease(run_dir)):
+        if settled_pid(aggregator_lease(run_dir)) is not None:
             return "live"
         if str(status) in _STATES:
             return _STATES[str(status)]

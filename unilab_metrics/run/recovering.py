@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import socket
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -38,6 +37,7 @@ from unilab_metrics.run.bus_settings import (
     read_settings,
     settings_fault,
 )
+from unilab_metrics.run.lease_holder import Holder, holder_of, recovery_payload
 from unilab_metrics.run.spool_places import LiveProcess, live_processes, spool_places, spools_in
 from unilab_metrics.run.summary import read_summary, write_summary
 from unilab_metrics.storage.filesystem import private_directory
@@ -124,18 +124,21 @@ def recover_run(run_dir: Path, *, wait_s: float = 0.0, timeout_s: float = 60.0) 
 
 
 def _take_lease(run_dir: Path, bus_dir: Path, deadline_s: float) -> Lease:
-    owner = f"pid {os.getpid()} on {socket.gethostname()}".encode()
     while True:
         try:
-            return Lease.create(bus_dir, AGGREGATOR_LEASE, owner)
+            return Lease.create(bus_dir, AGGREGATOR_LEASE, recovery_payload())
         except LeaseHeldError as error:
-            if time.monotonic() >= deadline_s:
-                raise _live_run(run_dir, error.pid or 0) from error
+            holder = holder_of(run_dir)
+            if holder is not None and time.monotonic() >= deadline_s:
+                raise _live_run(run_dir, holder) from error
         time.sleep(_POLL_S)
 
 
-def _live_run(run_dir: Path, pid: int) -> RunIsLiveError:
-    text = f"the run has a live aggregator (pid {pid or 'unknown'}), which completes it"
+def _live_run(run_dir: Path, holder: Holder) -> RunIsLiveError:
+    text, pid = f"the run has {holder}, which completes it", holder.pid
+    if holder.is_recovery:
+        text = f"{holder} is at work on the run; let it end, this one has then nothing to do"
+        return RunIsLiveError(text, [pid])
     processes: list[LiveProcess] = []
     with contextlib.suppress(OSError):
         # Without the journal, which the aggregator is writing: what the settings name will do.

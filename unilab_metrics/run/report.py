@@ -11,7 +11,7 @@ from typing import Any, cast
 from unilab_metrics.config import RUN_SUMMARY_FILE
 from unilab_metrics.outcome import COMPLETED
 from unilab_metrics.run.summary import read_summary
-from unilab_metrics.storage.lease import owner_pid
+from unilab_metrics.storage.lease import settled_pid
 from unilab_metrics.transport.rendezvous import aggregator_lease
 
 
@@ -40,7 +40,7 @@ def report_lines(run_dir: Path, *, stopped_by: int | None = None) -> list[str]:
 
 def _no_summary(run_dir: Path) -> str:
     try:
-        pid = owner_pid(aggregator_lease(run_dir))
+        pid = settled_pid(aggregator_lease(run_dir))
     except OSError:
         pid = None
     if pid is None:

@@ -72,12 +72,12 @@ def spools_in(places: Sequence[Path]) -> Iterator[Path]:
 
 
 def live_processes(places: Sequence[Path], identities: Iterable[Identity]) -> list[LiveProcess]:
-    """Processes of the run that hold a lease on this node. Raises ``OSError`` for leases that
-    may not be asked."""
+    """Processes of the run that hold a lease on this node, after a moment for those that are
+    ending. Raises ``OSError`` for leases that may not be asked."""
     found: dict[Path, LiveProcess] = {}
     for directory in spools_in(places):
         path = directory / LEASE_NAME
-        pid = lease.owner_pid(path)
+        pid = lease.settled_pid(path)
         if pid is not None:
             identity = _identity(directory)
             found[path] = LiveProcess(identity and identity.key, pid)
@@ -86,7 +86,7 @@ def live_processes(places: Sequence[Path], identities: Iterable[Identity]) -> li
         path = Path(identity.lease_path)
         if identity.boot_id == this_boot and path not in found and path.is_absolute():
             with contextlib.suppress(OSError, ValueError):
-                pid = lease.owner_pid(path)
+                pid = lease.settled_pid(path)
                 if pid is not None:
                     found[path] = LiveProcess(identity.key, pid)
     return list(found.values())

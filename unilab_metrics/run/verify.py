@@ -21,7 +21,7 @@ from unilab_metrics.run.bus_settings import read_settings
 from unilab_metrics.run.event_points import Point, held_position, marked_points
 from unilab_metrics.run.summary import read_summary
 from unilab_metrics.run.verify_journal import JournalFacts, verify_journal
-from unilab_metrics.storage.lease import is_free
+from unilab_metrics.storage.lease import settled_pid
 from unilab_metrics.subscribe.history import HistoryReader, HistoryRecord
 from unilab_metrics.transport.rendezvous import aggregator_lease, bus_directory
 from unilab_metrics.write.items import Scalar, Scalars
@@ -110,7 +110,7 @@ def verify_run(run_dir: Path, *, log_interval: int = 1) -> Verified:
 def _is_growing(run_dir: Path) -> bool:
     """Whether an aggregator or a writer is at work, so that what is read later holds more."""
     leases = [aggregator_lease(run_dir), bus_directory(run_dir) / f"writer-{_TENSORBOARD}.lease"]
-    return not all(map(is_free, leases))
+    return any(settled_pid(lease) is not None for lease in leases)
 
 
 def _verify(run_dir: Path, log_interval: int, *, is_live: bool) -> Verified:

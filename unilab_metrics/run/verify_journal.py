@@ -13,7 +13,7 @@ from unilab_metrics.errors import ExitCode, StorageError, VerificationError
 from unilab_metrics.run.bus_settings import read_settings
 from unilab_metrics.run.spool_places import spool_places, spools_in
 from unilab_metrics.run.summary import read_summary
-from unilab_metrics.storage.lease import is_free
+from unilab_metrics.storage.lease import settled_pid
 from unilab_metrics.storage.spool_reader import LEASE_NAME, SpoolReader
 from unilab_metrics.subscribe.history import HistoryReader, HistoryRecord
 from unilab_metrics.transport.rendezvous import bus_directory
@@ -164,7 +164,7 @@ def _waiting(run_dir: Path, sources: list[SourceState], *, is_live: bool) -> dic
         waiting = max(last - (source.cursor if source is not None else 0), 0)
         if source is not None:
             found[source.index] = waiting
-        if waiting and not is_live and is_free(directory / LEASE_NAME):
+        if waiting and not is_live and settled_pid(directory / LEASE_NAME) is None:
             raise VerificationError(
                 f"{waiting:,} records wait in {directory}; take them in with "
                 f"`unilab-metrics recover {run_dir}`"

@@ -16,13 +16,18 @@ import secrets
 import struct
 import sys
 import threading
+import time
 from pathlib import Path
 
 from unilab_metrics.errors import LeaseHeldError
+from unilab_metrics.storage.process_table import is_ending
 
 _MAX_PAYLOAD_BYTES = 64 * 1024
 _NO_LINKS = frozenset({errno.EPERM, errno.ENOSYS, errno.EOPNOTSUPP, errno.EMLINK})
 _HELD = frozenset({errno.EACCES, errno.EAGAIN})
+_ENDING_S = 5.0
+"""How long a killed process may take to give its locks back: its memory goes first."""
+_POLL_S = 0.01
 
 _own: dict[tuple[int, int], Lease] = {}
 _guard = threading.RLock()
@@ -55,8 +60,9 @@ class Lease:
         """Hold ``directory/name``, with ``payload`` to say who holds it (mode 0600).
 
         The file is locked before it appears under its name, so nobody ever sees it free. A
-        free one of a dead process is taken over. Raises :class:`LeaseHeldError` when a live
-        process (this one included) holds it, and ``OSError``.
+        free one of a dead process is taken over; for one that is ending this waits a moment.
+        Raises :class:`LeaseHeldError` when a live process (this one included) holds it, and
+        ``OSError``.
         """
         path = directory / name
         while True:
@@ -68,8 +74,9 @@ class Lease:
             if taken is not None:
                 taken.rewrite(payload)
                 return taken
-            if not is_free(path):
-                raise LeaseHeldError(path, owner_pid(path))
+            pid = settled_pid(path)
+            if pid is not None:
+                raise LeaseHeldError(path, pid)
 
     @classmethod
     def _create_new(cls, path: Path, payload: bytes) -> Lease | None:
@@ -167,6 +174,15 @@ def owner_pid(path: Path) -> int | None:
             return _locker(fd)
         finally:
             os.close(fd)
+
+
+def settled_pid(path: Path) -> int | None:
+    """As :func:`owner_pid`, after a moment for a holder that is on its way out: a process that
+    was killed holds its locks until its memory is given back."""
+    deadline_s = time.monotonic() + _ENDING_S
+    while (pid := owner_pid(path)) and is_ending(pid) and time.monotonic() < deadline_s:
+        time.sleep(_POLL_S)
+    return pid
 
 
 def read_owner(path: Path) -> bytes | None:

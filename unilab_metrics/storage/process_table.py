@@ -9,13 +9,16 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
+import signal
 import struct
 import time
 from pathlib import Path
 
-_STATE, _START_TICKS, _EXIT_STATUS = 0, 19, 49
+_STATE, _FLAGS, _START_TICKS, _EXIT_STATUS = 0, 6, 19, 49
 """Positions in :func:`stat_fields`; see proc_pid_stat(5)."""
 _ENDED = frozenset({"Z", "X"})
+_EXITING = 0x4
+"""``PF_EXITING``: gives back its memory, then its files, and with them its locks."""
 _TOLERANCE_NS = 20_000_000
 """A start is given in ticks of a hundredth of a second."""
 # Linux 6.15: a pidfd tells the wait status of a process that its parent has waited for.
@@ -44,6 +47,28 @@ def is_running(pid: int, mono_ns: int) -> bool:
     """Whether that very process has not ended; false where the system does not tell."""
     fields = stat_fields(pid)
     return _was_running(fields, mono_ns) and fields[_STATE] not in _ENDED
+
+
+def is_ending(pid: int) -> bool:
+    """Whether that process is gone, on its way out, or killed and not out yet: nothing keeps the
+    files and locks that it may still hold. False where the system does not tell."""
+    fields = stat_fields(pid)
+    if not fields:
+        return bool(stat_fields(os.getpid()))
+    with contextlib.suppress(IndexError, ValueError):
+        if fields[_STATE] in _ENDED or int(fields[_FLAGS]) & _EXITING:
+            return True
+    return _is_killed(pid)
+
+
+def _is_killed(pid: int) -> bool:
+    """Whether a SIGKILL waits for it, so that it will run no more."""
+    with contextlib.suppress(OSError, ValueError):
+        for line in Path(f"/proc/{pid}/status").read_bytes().splitlines():
+            name, _, value = line.partition(b":")
+            if name in {b"SigPnd", b"ShdPnd"} and int(value, 16) & (1 << (signal.SIGKILL - 1)):
+                return True
+    return False
 
 
 class Watched:

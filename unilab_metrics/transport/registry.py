@@ -17,7 +17,7 @@ import msgspec
 
 from unilab_metrics.errors import StorageError
 from unilab_metrics.storage.filesystem import boot_id, private_directory, read_private, write_atomic
-from unilab_metrics.storage.lease import owner_pid
+from unilab_metrics.storage.lease import settled_pid
 from unilab_metrics.storage.places import state_directory, state_place
 from unilab_metrics.storage.process_table import is_running, stat_fields
 from unilab_metrics.transport.rendezvous import aggregator_lease
@@ -134,7 +134,7 @@ def newest_live_run() -> LiveRun | None:
 
 def _aggregator(run_dir: Path) -> int | None:
     try:
-        return owner_pid(aggregator_lease(run_dir))
+        return settled_pid(aggregator_lease(run_dir))
     except OSError:
         return None
 

@@ -11,10 +11,10 @@ from unilab_metrics.aggregate.folding.sources import SourceState
 from unilab_metrics.aggregate.journaling.recovery import Recovered, recover
 from unilab_metrics.errors import ConnectionFileError, UnilabMetricsError
 from unilab_metrics.run.bus_settings import BusSettings, read_settings
+from unilab_metrics.run.lease_holder import Holder, holder_of
 from unilab_metrics.run.spool_places import LiveProcess, live_processes, spool_places
-from unilab_metrics.storage.lease import owner_pid
 from unilab_metrics.transport import rendezvous
-from unilab_metrics.transport.rendezvous import ConnectionFile, aggregator_lease, bus_directory
+from unilab_metrics.transport.rendezvous import ConnectionFile, bus_directory
 from unilab_schema.identity import LEARNER, SourceKey
 
 _RESTART_S = 1.0
@@ -36,17 +36,21 @@ class Patient:
         return read_settings(self.run_dir)
 
     @cached_property
-    def aggregator_pid(self) -> int | None:
+    def holder(self) -> Holder | None:
         """Who holds the aggregator's lease, after a moment for one that is being started again.
         Raises ``OSError``."""
-        lease = aggregator_lease(self.run_dir)
         deadline_s = time.monotonic() + _RESTART_S
-        while (pid := owner_pid(lease)) is None:
+        while (holder := holder_of(self.run_dir)) is None:
             is_coming = self.ended is None and self.rank_0_pid is not None
             if not is_coming or time.monotonic() >= deadline_s:
                 break
             time.sleep(_POLL_S)
-        return pid
+        return holder
+
+    @property
+    def aggregator_pid(self) -> int | None:
+        """The pid of ``holder``, who takes in what lies in spools. Raises ``OSError``."""
+        return None if self.holder is None else self.holder.pid
 
     @cached_property
     def living(self) -> list[LiveProcess]:

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from pathlib import Path
 
 from unilab_metrics.run.doctor.finding import ERROR, OK, UNKNOWN, WARNING, Finding
 from unilab_metrics.run.doctor.patient import Patient
 from unilab_metrics.run.spool_places import LiveProcess
 from unilab_metrics.storage.filesystem import boot_id
-from unilab_metrics.storage.lease import owner_pid
+from unilab_metrics.storage.lease import settled_pid
 from unilab_metrics.storage.process_table import stat_fields, was_running
 from unilab_metrics.subscribe.history import HistoryReader
 from unilab_schema.identity import Identity
@@ -25,8 +24,8 @@ def examine(patient: Patient) -> Iterator[Finding]:
     """Findings about every process of the run on this node."""
     pid = patient.aggregator_pid
     living = patient.living
-    if pid is not None:
-        yield _process("aggregator", pid)
+    if patient.holder is not None and pid is not None:
+        yield _process("recover" if patient.holder.is_recovery else "aggregator", pid)
     elif patient.ended is not None:
         yield Finding(_SUBJECT, OK, f"the run has ended ({patient.ended}); no aggregator is needed")
     elif patient.rank_0_pid is not None:
@@ -161,7 +160,7 @@ def _is_zombie(identity: Identity) -> bool:
 
 def _writer(patient: Patient, backend: str, *, is_live: bool) -> Finding:
     lease = patient.bus_dir / f"writer-{backend}.lease"
-    pid = owner_pid(Path(lease))
+    pid = settled_pid(lease)
     if pid is not None:
         return _process(f"writer of {backend}", pid)
     if is_live and patient.ended is None:
