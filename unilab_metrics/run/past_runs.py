@@ -11,11 +11,11 @@ from pathlib import Path
 
 from unilab_metrics.config import RUN_CONFIG_FILE
 from unilab_metrics.run.bus_settings import SETTINGS_FILE, read_settings
-from unilab_metrics.run.spool_places import live_processes, spool_places
 from unilab_metrics.run.summary import read_summary
 from unilab_metrics.storage.lease import settled_pid
 from unilab_metrics.storage.records import scan
 from unilab_metrics.storage.segments import list_segments
+from unilab_metrics.storage.spool_places import live_processes, spool_places
 from unilab_metrics.transport.rendezvous import (
     AGGREGATOR_LEASE,
     CONNECTION_FILE,

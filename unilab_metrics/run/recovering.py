@@ -38,11 +38,11 @@ from unilab_metrics.run.bus_settings import (
     settings_fault,
 )
 from unilab_metrics.run.lease_holder import Holder, holder_of, recovery_payload
-from unilab_metrics.run.spool_places import LiveProcess, live_processes, spool_places, spools_in
 from unilab_metrics.run.summary import read_summary, write_summary
 from unilab_metrics.storage.filesystem import private_directory
 from unilab_metrics.storage.lease import Lease
 from unilab_metrics.storage.places import runtime_directory
+from unilab_metrics.storage.spool_places import LiveProcess, live_processes, spool_places, spools_in
 from unilab_metrics.transport import registry, rendezvous
 from unilab_metrics.transport.ipc import remove_dead_endpoints
 from unilab_metrics.transport.rendezvous import AGGREGATOR_LEASE, bus_directory

@@ -11,9 +11,9 @@ from unilab_metrics.aggregate.folding.state import Publication
 from unilab_metrics.aggregate.journaling.refolding import Refold
 from unilab_metrics.errors import ExitCode, StorageError, VerificationError
 from unilab_metrics.run.bus_settings import read_settings
-from unilab_metrics.run.spool_places import spool_places, spools_in
 from unilab_metrics.run.summary import read_summary
 from unilab_metrics.storage.lease import settled_pid
+from unilab_metrics.storage.spool_places import spool_places, spools_in
 from unilab_metrics.storage.spool_reader import LEASE_NAME, SpoolReader
 from unilab_metrics.subscribe.history import HistoryReader, HistoryRecord
 from unilab_metrics.transport.rendezvous import bus_directory

@@ -9,11 +9,11 @@ from unilab_metrics.errors import UnknownVersionError
 from unilab_metrics.run.doctor.finding import ERROR, OK, WARNING, Finding
 from unilab_metrics.run.doctor.patient import Patient
 from unilab_metrics.run.event_points import held_position
-from unilab_metrics.run.spool_places import spools_in
 from unilab_metrics.run.summary import read_summary
 from unilab_metrics.storage.lease import is_free
 from unilab_metrics.storage.records import scan
 from unilab_metrics.storage.segments import list_segments
+from unilab_metrics.storage.spool_places import spools_in
 from unilab_metrics.storage.spool_reader import LEASE_NAME, SpoolReader
 
 _SUBJECT = "backlog"

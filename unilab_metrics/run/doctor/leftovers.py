@@ -11,9 +11,9 @@ from pathlib import Path
 
 from unilab_metrics.run.doctor.finding import OK, WARNING, Finding
 from unilab_metrics.run.launch_file import find_run
-from unilab_metrics.run.spool_places import spools_in
 from unilab_metrics.storage.lease import is_free
 from unilab_metrics.storage.places import held_bytes, runtime_places, spool_candidates
+from unilab_metrics.storage.spool_places import spools_in
 from unilab_metrics.storage.spool_reader import LEASE_NAME, SpoolReader
 from unilab_metrics.transport.ipc import listener_pid
 

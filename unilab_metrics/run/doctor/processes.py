@@ -7,10 +7,10 @@ from collections.abc import Iterator
 
 from unilab_metrics.run.doctor.finding import ERROR, OK, UNKNOWN, WARNING, Finding
 from unilab_metrics.run.doctor.patient import Patient
-from unilab_metrics.run.spool_places import LiveProcess
 from unilab_metrics.storage.filesystem import boot_id
 from unilab_metrics.storage.lease import settled_pid
 from unilab_metrics.storage.process_table import stat_fields, was_running
+from unilab_metrics.storage.spool_places import LiveProcess
 from unilab_metrics.subscribe.history import HistoryReader
 from unilab_schema.identity import Identity
 from unilab_schema.updates import EventUpdate

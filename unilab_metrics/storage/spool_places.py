@@ -6,15 +6,28 @@ import contextlib
 import os
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from unilab_metrics.errors import StorageError
-from unilab_metrics.run.bus_settings import BusSettings
 from unilab_metrics.storage import lease
 from unilab_metrics.storage.filesystem import boot_id, check_private
 from unilab_metrics.storage.places import spool_candidates
 from unilab_metrics.storage.spool_reader import LEASE_NAME, SpoolReader
 from unilab_schema.identity import Identity, SourceKey
+
+
+class Launches(Protocol):
+    """What a run's settings say of its spools: the newest launch, and the directories of all."""
+
+    @property
+    def launch(self) -> str:
+        """Key of the newest attempt's launch."""
+        ...
+
+    @property
+    def spools(self) -> tuple[str, ...]:
+        """Directories in which processes of this node may have spools."""
+        ...
 
 
 class LiveProcess(NamedTuple):
@@ -29,7 +42,7 @@ class LiveProcess(NamedTuple):
         return f"{what} (pid {self.pid})"
 
 
-def spool_places(settings: BusSettings, identities: Iterable[Identity]) -> list[Path]:
+def spool_places(settings: Launches, identities: Iterable[Identity]) -> list[Path]:
     """The launch directories in which the run's spools may lie, those that exist.
 
     Those that the settings name, the same launches below every place where this user's spools
