@@ -11,37 +11,27 @@ Any thread may append, also from a signal handler; one thread reads (the shipper
 
 from __future__ import annotations
 
-import errno
 import os
 import threading
 from collections import deque
 from collections.abc import Callable
 from pathlib import Path
 from threading import get_ident
-from time import monotonic_ns, time_ns
 from typing import Any, overload
 
-from unilab_metrics import crash_points
-from unilab_metrics.errors import why
 from unilab_metrics.publish import forking, losses
 from unilab_metrics.publish.losses import Losses
 from unilab_metrics.publish.spool_files import QUOTA_BYTES, SEGMENT_BYTES, SpoolFiles
+from unilab_metrics.publish.spool_records import PayloadAt, SpoolRecords
 from unilab_metrics.publish.wakeup import Wakeup
 from unilab_metrics.storage.filesystem import private_directory
 from unilab_metrics.storage.lease import Lease
-from unilab_metrics.storage.records import encode_record
 from unilab_metrics.storage.spool_reader import LEASE_NAME
 from unilab_schema.codec import RecordKind
 from unilab_schema.identity import Identity
 
-_OWN_KINDS = frozenset({RecordKind.DROPS, RecordKind.END})
-"""Records that are no caller's: that they do not fit is no loss of a call."""
 
-PayloadAt = Callable[..., bytes]
-"""(monotonic ns, wall clock ns, arguments...) of the append to the record's payload."""
-
-
-class Spool:
+class Spool(SpoolRecords):
     """The spool of one incarnation. Raises ``StorageError`` and ``OSError`` when it cannot be
     made; afterwards a record that does not fit is counted in ``losses``, never raised."""
 
@@ -55,27 +45,15 @@ class Spool:
         quota_bytes: int = QUOTA_BYTES,
     ) -> None:
         """``directory``: a new one for this incarnation, below the launch's."""
-        self.directory = directory
+        super().__init__(directory, counted)
         self.identity = identity
         self.inactive = ""
         """Why nothing is appended any more (a reason of ``losses``); empty while all is well."""
-        self.last = 0
-        """The highest sequence that is completely in the spool."""
-        self.has_end = False
-        """Whether the end record is in; nothing may follow it."""
-        self.trouble = self.last_trouble = ""
-        """Why the last record was not taken, with the path; empty while records are taken; and
-        the last of these texts."""
-        self.end_waits: PayloadAt | None = None
-        """The end record that there is no room for yet."""
         self.inside: set[int] = set()
         """Threads that are between taking a stamp and counting its record."""
-        self.losses = counted
-        """What was not appended, by reason."""
         self._sleeper: Wakeup | None = None
         self._lock, self._held_for_fork = threading.Lock(), False
         self._waiting: deque[tuple[int, PayloadAt, tuple[Any, ...], bool]] = deque()
-        self._writing = False
         self._warning = ""
         private_directory(directory)
         self._lease = self._make_lease()
@@ -152,65 +130,6 @@ class Spool:
         finally:
             self.inside.discard(me)
 
-    def _write(
-        self, kind: int, payload_at: PayloadAt, args: tuple[Any, ...], announcement: bool
-    ) -> bool:
-        if self.has_end:
-            self.losses.count(losses.CLOSED)
-            return False
-        if kind == RecordKind.END:
-            self.has_end = True
-            self.end_waits = payload_at
-        return self._write_record(kind, payload_at, args, announcement)
-
-    def _write_record(
-        self, kind: int, payload_at: PayloadAt, args: tuple[Any, ...], announcement: bool
-    ) -> bool:
-        try:
-            if self._writing:
-                self._recover()
-            mono_ns = monotonic_ns()
-            payload = payload_at(mono_ns, time_ns(), *args)
-            record = encode_record(kind, self.last + 1, payload)
-            files = self.files
-            segment = files.current
-            if segment.size_bytes + len(record) > files.room_until:
-                segment = files.make_room(len(record), self.last + 1)
-                if segment is None and kind != RecordKind.END:
-                    quota = f"{self.directory}: the quota of this spool is used up"
-                    self._refused(kind, losses.SPOOL_QUOTA, quota)
-                    return False
-                segment = segment or files.current
-            self._writing = True
-            segment.append(record, mono_ns)
-            self.last += 1
-            self._writing = False
-        except OSError as error:
-            if error.errno == errno.EFBIG:
-                self.files.prefer_new_segment()
-            text = f"{self.directory}: {why(error)}"
-            self._refused(kind, losses.reason_of(error), text)
-            return False
-        except ValueError as error:
-            self.losses.note(error)
-            self.losses.count(losses.OVERSIZE)
-            return False
-        if self.trouble or kind == RecordKind.END:
-            self.trouble = ""
-            self.end_waits = None if kind == RecordKind.END else self.end_waits
-        if announcement:
-            self.files.repeat(kind, payload)
-        if crash_points.armed:
-            crash_points.reach("publisher.appended")
-        return True
-
-    def _refused(self, kind: int, reason: str, text: str) -> None:
-        if text != self.trouble:
-            self.trouble = self.last_trouble = text
-            self.losses.note(OSError(text))
-        if kind not in _OWN_KINDS:
-            self.losses.count(reason)
-
     def use_room(self, durable: int) -> None:
         """While nothing more fits: give back the room of what is durable, if that is all there
         is, and append the end record if it waits. For the thread that reads."""
@@ -235,12 +154,6 @@ class Spool:
 
     def _make_lease(self) -> Lease:
         return Lease.create(self.directory, LEASE_NAME, str(os.getpid()).encode())
-
-    def _recover(self) -> None:
-        """An exception of a signal handler, or of the disk, ended an append anywhere in it."""
-        self.files.current.discard_uncounted()
-        self.last = self.files.current.last
-        self._writing = False
 
     def sent_before_ns(self, sent: int, now_ns: int, earlier_ns: int) -> int:
         """The watermark: every frame stamped before it has a sequence up to ``sent``.
