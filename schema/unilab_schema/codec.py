@@ -106,6 +106,7 @@ _downward = msgspec.msgpack.Decoder(control.Downward)
 _request = msgspec.msgpack.Decoder(control.Request)
 _reply = msgspec.msgpack.Decoder(control.Reply)
 _head = msgspec.msgpack.Decoder(control.Head)
+_UNDECODABLE = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError, ValueError)
 _VERSION_BYTE = bytes([control.PROTOCOL_VERSION])
 
 
@@ -127,7 +128,10 @@ def decode_payload(kind: int, payload: bytes | memoryview) -> Any:
     decoder = _payload_decoders.get(kind)
     if decoder is None:
         raise FrameDecodeError("record", f"unknown kind {kind}")
-    return _decode(decoder, payload, RecordKind(kind).name.lower())
+    try:
+        return decoder.decode(payload)
+    except _UNDECODABLE as error:
+        raise FrameDecodeError(RecordKind(kind).name.lower(), str(error)) from error
 
 
 def encode_message(message: msgspec.Struct) -> bytes:
@@ -169,11 +173,7 @@ def _decode_message(
         raise FrameDecodeError(
             what, f"protocol version {data[0]}, this side speaks {control.PROTOCOL_VERSION}"
         )
-    return _decode(decoder, memoryview(data)[1:], what)
-
-
-def _decode(decoder: msgspec.msgpack.Decoder[Any], data: bytes | memoryview, what: str) -> Any:
     try:
-        return decoder.decode(data)
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError, ValueError) as error:
+        return decoder.decode(memoryview(data)[1:])
+    except _UNDECODABLE as error:
         raise FrameDecodeError(what, str(error)) from error

@@ -95,12 +95,19 @@ def check_numbers(frame: object) -> None:
     """Raises ``FrameDecodeError`` for numbers that fit no update or no backend."""
     match frame:
         case IterationFrame() | ReportFrame() | SparseFrame():
-            _check("stamp", frame.mono_ns, 0, MAX_NS)
-            _check("wall clock", frame.unix_ns, -MAX_NS, MAX_NS)
-            if frame.env_steps is not None:
-                _check("env_steps", frame.env_steps, 0, MAX_STEP)
-            if not isinstance(frame, ReportFrame) and frame.iteration is not None:
-                _check("iteration", frame.iteration, -MAX_STEP, MAX_STEP)
+            iteration = None if isinstance(frame, ReportFrame) else frame.iteration
+            # In one expression: this is done for every frame of the run.
+            if not (
+                0 <= frame.mono_ns <= MAX_NS
+                and -MAX_NS <= frame.unix_ns <= MAX_NS
+                and 0 <= (frame.env_steps or 0) <= MAX_STEP
+                and -MAX_STEP <= (iteration or 0) <= MAX_STEP
+            ):
+                raise FrameDecodeError(
+                    "frame",
+                    f"stamp {frame.mono_ns}, wall clock {frame.unix_ns}, env_steps "
+                    f"{frame.env_steps} or iteration {iteration} is out of range",
+                )
         case PointsFrame():
             for point in frame.points:
                 _check("step", point.step, -MAX_STEP, MAX_STEP)

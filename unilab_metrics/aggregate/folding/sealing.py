@@ -16,9 +16,14 @@ from unilab_metrics.aggregate.folding.attendance import MAX_NAMED_RANKS, waive_m
 from unilab_metrics.aggregate.folding.bus_tags import bus_supplier, take_news
 from unilab_metrics.aggregate.folding.late_reports import WHY as WHY_REPORTS
 from unilab_metrics.aggregate.folding.late_reports import seal_late_reports
-from unilab_metrics.aggregate.folding.merging import merge_frames
-from unilab_metrics.aggregate.folding.packed import Float64s, pack_values
-from unilab_metrics.aggregate.folding.reduction import Reduced, Supplier, reduce_over_ranks
+from unilab_metrics.aggregate.folding.merging import merged_frames
+from unilab_metrics.aggregate.folding.packed import pack_values, unpack_values
+from unilab_metrics.aggregate.folding.reduction import (
+    Columns,
+    Reduced,
+    Supplier,
+    reduce_over_ranks,
+)
 from unilab_metrics.aggregate.folding.remembering import (
     forgotten_through,
     missed_iteration,
@@ -29,7 +34,7 @@ from unilab_metrics.aggregate.folding.remembering import (
 from unilab_metrics.aggregate.folding.reports import reduce_over_time
 from unilab_metrics.aggregate.folding.supplements import add_missing, pieces, supplement
 from unilab_metrics.aggregate.folding.window import RankShare, Window
-from unilab_schema.timing import ITERATION_WALL, learner_phases
+from unilab_schema.timing import learner_phases
 from unilab_schema.updates import Update
 
 if TYPE_CHECKING:
@@ -62,7 +67,7 @@ def _seal_iteration(
     warned: list[Publication] = []
     if decision.why in ("straggler", "overflow"):
         warned = waive_missing(state, decision, shares)
-    suppliers = [s for share in shares for s in _learner_suppliers(state, share)]
+    suppliers = _learner_suppliers(state, shares)
     suppliers += _collector_suppliers(state, shares)
     suppliers.sort(key=lambda s: s.rank)
     if decision.bus is not None:
@@ -104,7 +109,7 @@ def _seal_supplement(
     state: AggregatorState, decision: Seal, shares: list[RankShare]
 ) -> list[Publication]:
     data = state.data
-    suppliers = [s for share in shares for s in _learner_suppliers(state, share)]
+    suppliers = _learner_suppliers(state, shares)
     reduced = reduce_over_ranks(suppliers, state.columns)
     if decision.iteration > forgotten_through(data.sealed_tags):
         # Perhaps higher ones were sealed first, at their deadline; nobody had this one by then.
@@ -116,39 +121,35 @@ def _seal_supplement(
     return published
 
 
-def _learner_suppliers(state: AggregatorState, share: RankShare) -> list[Supplier]:
-    """A rank's frames of one iteration as one vector, and one more of what came reduced."""
+def _learner_suppliers(state: AggregatorState, shares: list[RankShare]) -> list[Supplier]:
+    """Each rank's frames of one iteration as one vector, and one more of what came reduced."""
     suppliers: list[Supplier] = []
-    for already_reduced in (False, True):
-        frames = [f for f in share.frames if f.already_reduced == already_reduced]
-        if frames:
-            tags, totals, weights = merge_frames(state.key_sets, frames)
-            zero_fill = None
-            if ITERATION_WALL in tags:
-                phases = tuple(p.tag for p in learner_phases(state.data.run.algorithm))
-                zero_fill = state.columns.columns(phases)
-            columns = state.columns.columns(tags)
-            if len(columns) < len(tags):
-                totals, weights = _named(tags, totals, weights)
+    phases: Columns | None = None
+    for share in shares:
+        frames = share.frames
+        if len(frames) > 1:
+            frames = merged_frames(state.key_sets, frames)
+        for frame in frames:
+            columns, has_wall, named = state.key_set_columns.of(frame.key_set)
+            totals = unpack_values(frame.values)
+            weights = unpack_values(frame.weights) if frame.weights else None
+            if named is not None:
+                totals, weights = totals[named], None if weights is None else weights[named]
+            if has_wall and phases is None:
+                tags = (phase.tag for phase in learner_phases(state.data.run.algorithm))
+                phases = state.columns.columns(tuple(tags))
+            zero_fill = phases if has_wall else None
             suppliers.append(
-                Supplier(share.rank, columns, totals, weights, zero_fill, already_reduced)
+                Supplier(share.rank, columns, totals, weights, zero_fill, frame.already_reduced)
             )
     return suppliers
-
-
-def _named(
-    tags: tuple[str, ...], totals: Float64s, weights: Float64s | None
-) -> tuple[Float64s, Float64s | None]:
-    """Without the values of empty names, which the run has no room for."""
-    keep = np.array([bool(tag) for tag in tags])
-    return totals[keep], None if weights is None else weights[keep]
 
 
 def _collector_suppliers(state: AggregatorState, shares: list[RankShare]) -> list[Supplier]:
     stamps = {share.rank: share for share in shares}
     suppliers: list[Supplier] = []
-    for source in state.data.sources:
-        if source.is_learner or source.attempt != state.data.attempt:
+    for source in state.others:
+        if source.attempt != state.data.attempt:
             continue
         reports = source.reports
         interval_end = _interval_end(state, source, stamps)
@@ -190,7 +191,7 @@ def _interval_end(
     """
     share = stamps.get(source.rank)
     if share is None:
-        own = [s for s in state.data.sources if s.is_learner and s.rank == source.rank]
+        own = [s for s in state.learners if s.rank == source.rank]
         if any(s.status == "live" and s.ended is None for s in own):
             return -1
         share = stamps[min(stamps)]
@@ -207,17 +208,22 @@ def _env_steps(state: AggregatorState, shares: list[RankShare]) -> int | None:
         if share.env_steps is not None:
             known = sources[share.source].env_steps
             sources[share.source].env_steps = max(share.env_steps, known or 0)
-    newest: dict[tuple[bool, int, str, int], int] = {}
-    for source in sources:
-        counter = source.env_steps if source.is_learner else source.reports.env_steps
-        if counter is not None and source.attempt == state.data.attempt:
-            key = source.identity.key
-            newest[source.is_learner, key.rank, key.role, key.instance] = counter
-    learners = [steps for place, steps in newest.items() if place[0]]
-    counters = learners or list(newest.values())
+    counters = _newest_counters(state, state.learners) or _newest_counters(state, state.others)
     if counters:
         state.data.env_steps = max(sum(counters), state.data.env_steps or 0)
     return state.data.env_steps
+
+
+def _newest_counters(state: AggregatorState, sources: list[SourceState]) -> list[int]:
+    """Of each place of the attempt, whose process may have been started again."""
+    attempt = state.data.attempt
+    newest: dict[tuple[int, str, int], int] = {}
+    for source in sources:
+        counter = source.reports.env_steps if source.env_steps is None else source.env_steps
+        if counter is not None and source.attempt == attempt:
+            key = source.identity.key
+            newest[key.rank, key.role, key.instance] = counter
+    return list(newest.values())
 
 
 def _elapsed_s(state: AggregatorState, share: RankShare) -> float:

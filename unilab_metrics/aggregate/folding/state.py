@@ -26,6 +26,7 @@ from unilab_metrics.aggregate.folding.entries import (
     SourceJoined,
     SourceReturned,
 )
+from unilab_metrics.aggregate.folding.key_set_columns import ColumnsOfKeySets
 from unilab_metrics.aggregate.folding.packed import (
     Float64s,
     Int64s,
@@ -76,7 +77,11 @@ class AggregatorState:
         self.columns = TagColumns(MetricTable(self.defined.values()), self.data.refused_tags)
         self.columns.columns(tuple(self.data.columns))
         self.layouts = UpdateLayouts(self.data.update_layouts, self.data.next_layout, self.columns)
+        self.key_set_columns = ColumnsOfKeySets(self.key_sets, self.columns)
         self._by_incarnation = {s.identity.incarnation: s for s in self.data.sources}
+        self.learners = [s for s in self.data.sources if s.is_learner]
+        """Sources whose frames are iterations, gone ones included."""
+        self.others = [s for s in self.data.sources if not s.is_learner]
         self.latest_values = np.array(unpack_values(self.data.latest_values))
         self.latest_updates = np.array(unpack_integers(self.data.latest_updates))
         self.grow_latest(len(self.columns.tags))
@@ -167,6 +172,7 @@ class AggregatorState:
         source = SourceState(entry.source, identity, attempt=data.attempt, joined=data.attempt)
         is_new_rank = source.is_learner and source.rank not in attendance.joined_ranks(data)
         data.sources.append(source)
+        (self.learners if source.is_learner else self.others).append(source)
         self._by_incarnation[identity.incarnation] = source
         if not source.is_learner:
             return []
@@ -179,10 +185,8 @@ class AggregatorState:
         data.expected_learners = identity.expected_learners
         # Rank 0 knows the run; an opening that was published without it is refined.
         data.opened = False
-        return [
-            *self.ensure_opened(identity.started_unix_ns),
-            *attendance.doubts_of_world(self, source),
-        ]
+        opened = self.ensure_opened(identity.started_unix_ns)
+        return [*opened, *attendance.doubts_of_world(self, source)]
 
     def _change_status(self, entry: SourceGone | SourceReturned) -> list[Publication]:
         source = self.data.sources[entry.source]
@@ -225,17 +229,17 @@ class AggregatorState:
 
     def live_learners(self) -> list[SourceState]:
         """Learners that may send iterations."""
-        return [
-            s for s in self.data.sources if s.is_learner and s.status == "live" and s.ended is None
-        ]
+        return [s for s in self.learners if s.status == "live" and s.ended is None]
 
     def collectors_behind(self, shares: sealing.Shares) -> set[int]:
         """Live collectors whose reports up to their learner's stamp may not all be here."""
         sources = self.data.sources
-        stamp_of = {share.rank: (share.mono_ns, share.source) for share in shares}
         behind: set[int] = set()
-        for source in sources:
-            if source.is_learner or source.status != "live" or source.ended is not None:
+        if not self.others:
+            return behind
+        stamp_of = {share.rank: (share.mono_ns, share.source) for share in shares}
+        for source in self.others:
+            if source.status != "live" or source.ended is not None:
                 continue
             stamp = stamp_of.get(source.rank)
             if stamp is None:
@@ -262,14 +266,11 @@ class AggregatorState:
         """Rank 0's newest learner."""
         return self.occupant(0, LEARNER, 0)
 
-    def _learner_ranks(self) -> set[int]:
-        """Learner ranks that took part in the attempt, lost ones included."""
-        attempt = self.data.attempt
-        return {s.rank for s in self.data.sources if s.is_learner and s.attempt == attempt}
-
     def ranks_expected(self) -> int:
-        """Learner ranks that publish iterations, lost ones included."""
-        return max(self.data.expected_learners, len(self._learner_ranks()))
+        """Learner ranks that publish iterations, those of the attempt that are lost included."""
+        attempt = self.data.attempt
+        taking_part = {s.rank for s in self.learners if s.attempt == attempt}
+        return max(self.data.expected_learners, len(taking_part))
 
     def latest(self) -> Latest:
         """Newest values of the tags that any update has carried."""

@@ -274,12 +274,19 @@ def accept(
         taken.append(record)
     if not taken:
         return Acceptance(None, [], duplicates, rewind, is_damaged)
-    records = b"".join(data[record.start : record.end] for record in taken)
+    records = _bytes_of(taken, data)
     if rewind:
         # A watermark speaks of all that was sent, and a part of that was not taken.
         watermark_mono_ns = 0
     entry = AcceptedBatch(source.index, watermark_mono_ns, records)
     return Acceptance(entry, taken, duplicates, rewind, is_damaged)
+
+
+def _bytes_of(taken: list[Record], data: bytes) -> bytes:
+    begin, end = taken[0].start, taken[-1].end
+    if sum(record.end - record.start for record in taken) == end - begin:
+        return data[begin:end]
+    return b"".join(data[record.start : record.end] for record in taken)
 
 
 def _covers(record: Record, sequence: int) -> bool:
