@@ -43,11 +43,13 @@ def is_everyone_done(
     window = data.windows.open.get(iteration)
     reported = window.shares.keys() if window is not None else frozenset[int]()
     for source in state.live_learners():
-        is_awaited = source.joined == data.attempt or source.index in reported
-        is_awaited = is_awaited and source.index not in excused
-        if is_awaited and not data.windows.is_done(source.index, iteration):
+        if data.windows.is_done(source.index, iteration) or source.index in excused:
+            continue
+        if source.joined == data.attempt or source.index in reported:
             return False
-    return missing_learners(data, reported) <= data.waived
+    # Almost always all have reported, which is seen without looking at every source.
+    awaited = data.expected_learners - data.waived
+    return len(_ranks(data, reported)) >= awaited or missing_learners(data, reported) <= data.waived
 
 
 def waive_missing(
@@ -93,4 +95,8 @@ def doubts_of_world(state: AggregatorState, joined: SourceState) -> list[Publica
 
 
 def _present(data: RunData, reported: Iterable[int]) -> set[int]:
-    return joined_ranks(data) | {data.sources[source].rank for source in reported}
+    return joined_ranks(data) | _ranks(data, reported)
+
+
+def _ranks(data: RunData, sources: Iterable[int]) -> set[int]:
+    return {data.sources[source].rank for source in sources}

@@ -139,9 +139,10 @@ def _take_values(
         return
     source.last_iteration = iteration
     source.newest_stamp = (frame.mono_ns, frame.unix_ns)
-    share = RankShare(source.index, source.rank, frame.mono_ns, frame.unix_ns, frame.env_steps)
+    rank = source.rank
+    share = RankShare(source.index, rank, frame.mono_ns, frame.unix_ns, frame.env_steps)
     values = Values(key_set, frame.values, frame.weights, frame.already_reduced)
-    if frame.already_reduced and source.rank != 0:
+    if frame.already_reduced and rank != 0:
         values = None
     windows = state.data.windows
     frames = windows.add(share, iteration, values, more=frame.more)

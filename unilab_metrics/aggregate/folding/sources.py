@@ -87,7 +87,8 @@ class SourceState(msgspec.Struct, array_like=True):
 
     def raise_watermark(self, mono_ns: int) -> None:
         """Everything stamped before ``mono_ns`` has arrived."""
-        self.watermark_mono_ns = max(self.watermark_mono_ns, mono_ns)
+        if mono_ns > self.watermark_mono_ns:
+            self.watermark_mono_ns = mono_ns
 
 
 MAX_KEY_SETS = 4096
