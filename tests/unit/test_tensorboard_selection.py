@@ -358,7 +358,28 @@ def test_a_blob_whose_source_died_is_given_up_with_the_attempt(history: History)
     selection = Selection(Position())
     take(history, selection)
     assert selection.given_up_blobs == 1
-    assert selection.position.replay == selection.position.update == 3
+    history.open()
+    history.update(0)
+    history.end()
+    take(history, selection, after=3)
+    assert selection.given_up_blobs == 1
+    assert selection.position.replay == selection.position.update == 6
+
+
+@pytest.mark.parametrize("cut", range(1, 6))
+def test_a_blob_whose_rest_is_found_after_the_end_is_whole(history: History, cut: int) -> None:
+    history.open()
+    history.chunk(1, 0, 2)
+    history.end()
+    history.event("reopened", "more has come")
+    history.chunk(1, 1, 2)
+    history.end()
+    first = Selection(Position())
+    items = [item for record in history.records[:cut] for item in first.take(record)]
+    resumed = Selection(decode_position(encode_position(first.position)))
+    items += take(history, resumed, after=min(first.position.replay, first.position.update))
+    assert items == [Text(3, 5, "blob/1", "01")]
+    assert resumed.given_up_blobs == 0
 
 
 def test_another_history_starts_from_its_beginning_and_restarts(history: History) -> None:

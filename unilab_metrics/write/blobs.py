@@ -37,6 +37,11 @@ class BlobAssembly:
         """Update sequence of the oldest chunk that still waits for the rest of its blob."""
         return min((blob.first_sequence for blob in self._open.values()), default=None)
 
+    @property
+    def open_count(self) -> int:
+        """How many wait for the rest."""
+        return len(self._open)
+
     def add(self, source: SourceKey, frame: BlobFrame, sequence: int) -> bytes | None:
         """The whole blob's data if this chunk completes it."""
         if frame.parts <= 1:
@@ -60,7 +65,7 @@ class BlobAssembly:
         return None
 
     def give_up(self) -> None:
-        """Forget every open blob: their sources have ended."""
+        """Forget every open blob: a later attempt has replaced theirs."""
         for key in list(self._open):
             self._drop(key)
 

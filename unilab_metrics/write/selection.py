@@ -49,6 +49,7 @@ class Selection:
         self._blobs = BlobAssembly()
         self._waiting: list[HistoryRecord] = []
         self._skipped: Update | None = None
+        self._has_ended = False
         self.stale_values = 0
         """Values of earlier attempts that came after a later one had opened; not written."""
 
@@ -62,8 +63,9 @@ class Selection:
 
     @property
     def given_up_blobs(self) -> int:
-        """Blobs whose rest never came."""
-        return self._blobs.given_up
+        """Blobs whose rest never came; once the run has ended, also those whose rest has not
+        come yet: what is found after the end may hold it."""
+        return self._blobs.given_up + (self._blobs.open_count if self._has_ended else 0)
 
     def take(self, record: HistoryRecord) -> list[Item]:
         """The items that become due with this record; records come in order, once."""
@@ -130,10 +132,9 @@ class Selection:
                     yield _config(entry.frame)
             case AttemptOpened():
                 self._open_attempt(entry)
-            case RunEnded():
-                self._blobs.give_up()
             case _:
                 pass
+        self._has_ended = isinstance(entry, RunEnded)
         self._reach(record.sequence)
 
     def _reach(self, sequence: int) -> None:

@@ -87,8 +87,7 @@ class SourceState(msgspec.Struct, array_like=True):
 
     def raise_watermark(self, mono_ns: int) -> None:
         """Everything stamped before ``mono_ns`` has arrived."""
-        if mono_ns > self.watermark_mono_ns:
-            self.watermark_mono_ns = mono_ns
+        self.watermark_mono_ns = max(self.watermark_mono_ns, mono_ns)
 
 
 MAX_KEY_SETS = 4096
