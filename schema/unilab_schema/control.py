@@ -75,7 +75,8 @@ class Cursor(msgspec.Struct, frozen=True, array_like=True, tag="cursor"):
     ``window``: frames that may be sent beyond ``cursor``. ``rewind``: send again from
     ``cursor + 1``. ``closed``: the run has ended and every backend has its last update
     (or gave up), so a closing rank 0 need not wait longer. ``journal_full``: why nothing can be
-    journaled now, empty while it can; what was sent waits in the spool.
+    journaled now, empty while it can; what was sent waits in the spool. ``awaited``: for a source
+    that has finished, what the end of the run waits for.
     """
 
     epoch: Epoch
@@ -87,6 +88,7 @@ class Cursor(msgspec.Struct, frozen=True, array_like=True, tag="cursor"):
     rewind: bool = False
     closed: bool = False
     journal_full: str = ""
+    awaited: str = ""
 
 
 class Reject(msgspec.Struct, frozen=True, array_like=True, tag="reject"):

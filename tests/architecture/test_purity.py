@@ -25,6 +25,7 @@ PURE = [
         for name in ("receiver", "refusals")
     ),
     ROOT / "unilab_metrics" / "aggregate" / "journaling" / "binning.py",
+    ROOT / "unilab_metrics" / "aggregate" / "leaving" / "awaited.py",
     *(
         ROOT / "unilab_metrics" / "publish" / f"{name}.py"
         for name in ("delivery", "packing", "tags")

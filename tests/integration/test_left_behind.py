@@ -11,7 +11,7 @@ import pytest
 from receiving_end import ReceivingEnd
 from spooled import payloads, spooled_publisher
 
-from unilab_metrics.publish import shipper as shipping
+from unilab_metrics.publish import prospects
 from unilab_metrics.publish.publisher import Publisher
 from unilab_schema.codec import RecordKind
 from unilab_schema.control import Reject
@@ -134,7 +134,7 @@ def test_closing_asks_for_the_aggregator_at_once_and_in_a_hurry(tmp_path: Path) 
 def test_who_starts_no_aggregator_does_not_wait_for_long_when_none_answers(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(shipping, "ABANDONED_AFTER_NS", 300_000_000)
+    monkeypatch.setattr(prospects, "ABANDONED_AFTER_NS", 300_000_000)
     publisher = spooled_publisher(tmp_path, rank=1)
     began_s = time.monotonic()
     warning_of_close(publisher, 20.0)
@@ -148,7 +148,7 @@ def test_who_starts_no_aggregator_does_not_wait_for_long_when_none_answers(
 def test_while_an_aggregator_answers_it_is_waited_for(
     tmp_path: Path, short_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(shipping, "ABANDONED_AFTER_NS", 300_000_000)
+    monkeypatch.setattr(prospects, "ABANDONED_AFTER_NS", 300_000_000)
     end = ReceivingEnd(short_path)
     end.durable_lag = 1
     publisher = spooled_publisher(tmp_path, rank=1, find_bus=end.find_bus)

@@ -24,6 +24,7 @@ from unilab_metrics.aggregate.endurance import Endurance, needing, raise_descrip
 from unilab_metrics.aggregate.folding.entries import RunEnd
 from unilab_metrics.aggregate.journaling.blocks import BlockStore
 from unilab_metrics.aggregate.journaling.journal import Journal
+from unilab_metrics.aggregate.leaving.awaited import awaited
 from unilab_metrics.aggregate.leaving.leftovers import SpoolDirectories
 from unilab_metrics.aggregate.leaving.liveness import Liveness
 from unilab_metrics.aggregate.leaving.newcomers import Newcomers
@@ -149,6 +150,7 @@ class _Aggregator:
             vacate=lambda source: self._liveness.vacate(source),  # noqa: PLW0108
             adopt_orphans=lambda: self._endurance.attempt("spools", self._liveness.adopt_orphans),
             may_publish=endpoints.may_publish,
+            awaited=self._awaited,
         )
         self._liveness = Liveness(
             self._core,
@@ -292,6 +294,11 @@ class _Aggregator:
         if core.journal.has_uncommitted or core.durable_update < last:
             return False
         return self._writers.is_complete(last, gives_up=self._has_waited())
+
+    def _awaited(self) -> str:
+        return awaited(
+            self._core.state.data, self._writers.behind(self._core.journal.committed_update)
+        )
 
     def _has_waited(self) -> bool:
         """Whether a disk that is full or fails has had its time at the end of the run."""

@@ -56,6 +56,14 @@ class Writers:
             for name, status in self._statuses.items()
         )
 
+    def behind(self, last: int) -> list[str]:
+        """For messages: the backends that lack updates up to ``last``, and what they have."""
+        return [
+            f"{name} is at update {status.update:,} of {last:,}"
+            for name, status in self._statuses.items()
+            if status.update < last and not self._processes[name].is_finished
+        ]
+
     def look_after(self, *, hurry: bool) -> None:
         """Start those that are not there; kill those that have said nothing for too long. What
         happened to one becomes an event, unless the run has ended: nothing follows its end."""

@@ -34,6 +34,8 @@ class Delivery:
         """Why the aggregator does not take anything from us yet; empty while it does."""
         self.journal_full = ""
         """Why the aggregator can journal nothing now; empty while it can."""
+        self.awaited = ""
+        """What the end of the run waits for; empty if that is not known."""
         self.answered_ns = 0
         """When the aggregator last said something, 0 for never."""
         self._epoch: Epoch | None = None
@@ -84,6 +86,7 @@ class Delivery:
             return
         self._heard_ns = self.answered_ns = now_ns
         self.journal_full = cursor.journal_full
+        self.awaited = cursor.awaited
         self.greeted = True
         self.put_off = ""
         self.run_closed = self.run_closed or cursor.closed

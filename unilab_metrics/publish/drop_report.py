@@ -22,6 +22,7 @@ class DropReport:
         self._losses = counted
         self._told: dict[str, int] = {}
         self._missing = 0
+        self._has_warned_of_closing = False
         self._lock = threading.Lock()
 
     def tell(self, wait_s: float = 0.0) -> None:
@@ -47,9 +48,20 @@ class DropReport:
         if not self._missing:
             return
         where = self._spool.last_trouble or str(self._spool.directory)
-        text = f"{where}; {self._missing} records were not kept"
-        if self._spool.append(
+        if self._warn(f"{where}; {self._missing} records were not kept"):
+            self._missing = 0
+
+    def heed_closed(self, acked: int) -> None:
+        """Find again what somebody in this process has closed of the spool, and say it once. For
+        the shipper's thread; ``acked``: what needs no file any more. Raises ``OSError`` and
+        ``StorageError`` while that does not work."""
+        text = self._spool.reclaim(acked)
+        if text:
+            self._losses.note(OSError(text))
+            self._has_warned_of_closing = self._has_warned_of_closing or self._warn(text)
+
+    def _warn(self, text: str) -> bool:
+        return self._spool.append(
             RecordKind.EVENT,
             lambda mono, unix: encode_payload(EventFrame("warning", text, mono, unix)),
-        ):
-            self._missing = 0
+        )

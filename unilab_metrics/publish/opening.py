@@ -43,6 +43,7 @@ def open_publisher(
     strict: bool | None = None,
     version: str = "",
     lacks_run: LacksRun = has_run,
+    unopened: LacksRun = has_run,
 ) -> Publisher:
     """A publisher of this process, publishing at once; returns within milliseconds.
 
@@ -50,8 +51,10 @@ def open_publisher(
     missing. ``find_bus``, ``supervise`` and ``stand_in`` are called by the shipper's thread, see
     :class:`Shipper`, which also says what ``find_run`` is. ``strict``: ``run.strict`` by
     default. ``lacks_run``: whether the spool may be removed at the end, because no run will
-    come for it. Never raises for a disk that does not work: the publisher then counts what it
-    is given, and warns once.
+    come for it. ``unopened``: why there is no run, while only this process can open it.
+
+    Never raises for a disk that does not work: the publisher then counts what it is given, and
+    warns once.
     """
     with suppress(OSError):
         # For as long as the process lives: ZeroMQ opens descriptors whenever it likes.
@@ -79,6 +82,7 @@ def open_publisher(
         stand_in=stand_in,
         wait_for_backends=wait_for_backends,
         find_run=find_run,
+        unopened=unopened,
         figures=figures,
     )
     publisher = Publisher(

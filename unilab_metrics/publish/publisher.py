@@ -12,8 +12,8 @@ from time import monotonic_ns
 from types import TracebackType
 from typing import Any, final
 
-from unilab_metrics import crash_points
-from unilab_metrics.publish import exiting, losses, unsent
+from unilab_metrics.publish import exiting, losses
+from unilab_metrics.publish.closing import deliver_and_close
 from unilab_metrics.publish.emitter import Emitter
 from unilab_metrics.publish.episodes import EpisodeStatistics
 from unilab_metrics.publish.exiting import failure
@@ -23,12 +23,11 @@ from unilab_metrics.publish.guard import guarded, is_of_signal_handler
 from unilab_metrics.publish.iterations import IterationClock
 from unilab_metrics.publish.own_figures import OwnFigures
 from unilab_metrics.publish.phases import Phase, PhaseClock
-from unilab_metrics.publish.runless import NO_RUN_TIMEOUT_S, LacksRun, abandon, has_run
+from unilab_metrics.publish.runless import LacksRun, has_run
 from unilab_metrics.publish.shipper import Shipper
 from unilab_metrics.publish.spool import Spool
 from unilab_metrics.publish.strict import ArgumentError, StrictModeError
-from unilab_schema.codec import MAX_STEP, RecordKind, encode_payload
-from unilab_schema.frames import End
+from unilab_schema.codec import MAX_STEP
 from unilab_schema.identity import LEARNER, Identity
 
 CLOSE_TIMEOUT_S = 30.0
@@ -249,27 +248,15 @@ class Publisher(Emitter):
             self._delivered = False
             exiting.forget_exit(self._at_exit)
             if not self._spool.inactive:
-                self._delivered = self._end(timeout_s, status)
+                self._delivered = deliver_and_close(
+                    self._spool,
+                    self._shipper,
+                    self._lacks_run,
+                    timeout_s=timeout_s,
+                    status=status,
+                    is_exiting=self._is_exiting,
+                )
         return self._delivered
-
-    def _end(self, timeout_s: float, status: str) -> bool:
-        if crash_points.armed:
-            crash_points.reach("publisher.ending")
-        if self._shipper is not None:
-            self._shipper.tell_drops()
-        self._spool.append(
-            RecordKind.END,
-            lambda mono, unix: encode_payload(End(status, mono, unix, self.losses.counts)),
-        )
-        if self._lacks_run():
-            timeout_s = min(timeout_s, NO_RUN_TIMEOUT_S)
-        delivered = self._shipper is not None and self._shipper.finish(timeout_s)
-        if not delivered and (reason := self._lacks_run()):
-            abandon(self._spool, reason)
-        elif not delivered:
-            unsent.say(self._shipper, is_exiting=self._is_exiting)
-        self._spool.close(remove=delivered)
-        return delivered
 
     def _at_exit(self) -> None:
         seen = self._shipper is not None and self._shipper.bus_seen

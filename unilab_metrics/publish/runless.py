@@ -1,4 +1,4 @@
-"""The end of a process that asked for a run and never found one.
+"""The end of a process whose run does not exist: it was never found, or has been removed.
 
 Nobody will ever look for its spool, which would stay in the node's memory.
 """
@@ -24,11 +24,12 @@ def has_run() -> str:
     return ""
 
 
-def abandon(spool: Spool, reason: str) -> None:
-    """Remove a spool that no run will ever take in, count its records and warn once."""
-    spool.losses.count(losses.NO_RUN, spool.last)
+def abandon(spool: Spool, records: int, text: str) -> None:
+    """Remove a spool that no run will ever take in, count ``records`` of it and warn once.
+    Called by what ``Publisher.close()`` calls."""
+    spool.losses.count(losses.NO_RUN, records)
     spool.close(remove=True)
     with suppress(OSError):
         spool.directory.parent.rmdir()
     with suppress(RuntimeWarning):  # warnings may be errors here; a training goes on
-        warnings.warn(f"nothing of this process is logged: {reason}", RuntimeWarning, stacklevel=4)
+        warnings.warn(text, RuntimeWarning, stacklevel=4)

@@ -14,7 +14,6 @@ from time import monotonic_ns, time_ns
 import zmq
 
 from unilab_metrics.helper_life import Heard
-from unilab_metrics.publish import unsent
 from unilab_metrics.publish.adopting import Adopter
 from unilab_metrics.publish.aggregator_care import StandIn, Supervise, no_run
 from unilab_metrics.publish.connection import SEARCH_INTERVAL_NS, Connection, FindBus
@@ -22,22 +21,17 @@ from unilab_metrics.publish.delivery import Delivery
 from unilab_metrics.publish.drop_report import DropReport
 from unilab_metrics.publish.losses import Losses
 from unilab_metrics.publish.own_figures import OwnFigures
+from unilab_metrics.publish.prospects import Prospects
+from unilab_metrics.publish.runless import LacksRun, has_run
 from unilab_metrics.publish.spool import Spool
 from unilab_metrics.publish.wakeup import Wakeup
-from unilab_schema.codec import (
-    FrameDecodeError,
-    decode_downward,
-    encode_message,
-)
+from unilab_schema.codec import FrameDecodeError, decode_downward, encode_message
 from unilab_schema.control import Batch, Cursor, Hello
 
 SHIP_INTERVAL_NS = 20_000_000
 PING_INTERVAL_NS = 100_000_000
 CLOSING_PING_INTERVAL_NS = 20_000_000
 MAX_BATCH_BYTES = 256 * 1024
-ABANDONED_AFTER_NS = 10_000_000_000
-"""Who closes waits this long for an aggregator that somebody else must start, or that has never
-come up."""
 ADOPTING_NS = 5_000_000_000
 """Who closes goes on that long with what a dead process of its node has left."""
 _SECOND_NS = 1_000_000_000
@@ -50,7 +44,7 @@ class Shipper:
     its own daemon thread.
 
     ``wait_for_backends``: the end is reached when every backend has the last update, not
-    already when the journal has. ``find_run``: the run directory as far as it is known.
+    already when the journal has. ``find_run`` and ``unopened``: see :class:`Prospects`.
     ``figures``: what the publisher's ``log()`` costs, told with each batch.
     """
 
@@ -64,6 +58,7 @@ class Shipper:
         stand_in: StandIn | None = None,
         wait_for_backends: bool = False,
         find_run: Callable[[], Path | None] = no_run,
+        unopened: LacksRun = has_run,
         figures: OwnFigures | None = None,
         wakeup: Wakeup | None = None,
     ) -> None:
@@ -72,12 +67,18 @@ class Shipper:
         self._losses = counted
         self._supervise = supervise
         self._stand_in = stand_in
-        self._wait_for_backends = wait_for_backends
-        self._find_run = find_run
-        self._trouble = ""
         self._delivery = Delivery()
         self._wakeup = wakeup or Wakeup()
         self._connection = Connection(find_bus, self._delivery, self._wakeup, counted)
+        self._prospects = Prospects(
+            spool,
+            self._delivery,
+            self._connection,
+            is_keeper=supervise is not None,
+            wait_for_backends=wait_for_backends,
+            find_run=find_run,
+            unopened=unopened,
+        )
         self._adopter = Adopter(
             spool.directory,
             lambda delivery: Connection(find_bus, delivery, self._wakeup, counted),
@@ -108,19 +109,22 @@ class Shipper:
     @property
     def unsent(self) -> int:
         """Records that are not in the aggregator's journal."""
-        return max(self._spool.last - self._delivery.acked, 0)
+        return self._prospects.unsent
 
     @property
     def left_behind(self) -> str:
-        """What :meth:`finish` did not deliver, and why; empty if it is on its way."""
-        trouble = self._connection.trouble
-        why = trouble or unsent.reason(self._delivery, self._trouble, monotonic_ns())
-        return unsent.left_behind(self.unsent, self._spool.directory, self._find_run(), why)
+        """What :meth:`finish` did not deliver, where it is, and how it will be."""
+        return self._prospects.left_behind
+
+    @property
+    def removed_run(self) -> Path | None:
+        """The run directory, if it was removed: what was not delivered never will be."""
+        return self._prospects.removed_run
 
     @property
     def is_starting(self) -> bool:
         """Whether our aggregator is on its way up, as far as we know, and takes what is left."""
-        return bool(self._supervise and not self._trouble and not self._delivery.answered_ns)
+        return self._prospects.is_starting
 
     def tell_drops(self) -> None:
         """Have in the spool what was not logged up to now; nothing follows the end record."""
@@ -132,6 +136,7 @@ class Shipper:
         True if everything is durable (and in every backend, where that is waited for).
         """
         self._closing_since_ns = monotonic_ns()
+        self._prospects.closing()
         self._closing = True
         self._wakeup.wake()
         self._thread.join(max(timeout_s, 0.0))
@@ -142,32 +147,17 @@ class Shipper:
         self._spool.wake_with(None)
         if not self._thread.is_alive():
             self._wakeup.close()
-        return self._is_done()
-
-    def _is_done(self) -> bool:
-        delivery = self._delivery
-        delivered = delivery.durable >= self._spool.last and self._spool.end_waits is None
-        return delivered and (delivery.run_closed or not self._wait_for_backends)
+        return self._prospects.is_done
 
     def _is_alone_done(self) -> bool:
         is_late = monotonic_ns() - self._closing_since_ns >= ADOPTING_NS
-        return self._is_done() and (is_late or not self._adopter.is_under_way)
-
-    def _is_hopeless(self) -> bool:
-        """While closing: nothing will come of waiting any longer."""
-        if self._delivery.refused or (self._delivery.run_closed and self._delivery.journal_full):
-            return True
-        since_ns = max(self._delivery.answered_ns, self._closing_since_ns)
-        # Ours either comes up within that time, or the next try will fail like the last ones.
-        cannot_start = self._trouble and not self._delivery.answered_ns
-        is_abandoned = self._supervise is None or cannot_start
-        return bool(is_abandoned) and monotonic_ns() - since_ns >= ABANDONED_AFTER_NS
+        return self._prospects.is_done and (is_late or not self._adopter.is_under_way)
 
     def _run(self) -> None:
         pause_s = _PAUSE_S[0]
         try:
             while not self._stop and not (
-                self._closing and (self._is_alone_done() or self._is_hopeless())
+                self._closing and (self._is_alone_done() or self._prospects.is_hopeless)
             ):
                 try:
                     self._turn()
@@ -183,6 +173,10 @@ class Shipper:
 
     def _turn(self) -> None:
         now = monotonic_ns()
+        if self._wakeup.reclaim():
+            # Its poller waits for the pipe that was closed.
+            self._connection.disconnect()
+        self._drops.heed_closed(self._delivery.acked)
         if now - self._last_second_ns >= (_CLOSING_SECOND_NS if self._closing else _SECOND_NS):
             self._last_second_ns = now
             self._every_second()
@@ -199,10 +193,13 @@ class Shipper:
         self._sleep()
 
     def _every_second(self) -> None:
+        prospects, hurry = self._prospects, self._closing
+        prospects.heed_run()
         if self._supervise is not None:
-            self._trouble = self._supervise(hurry=self._closing, heard=self._heard())
-        elif self._stand_in is not None:
-            self._trouble = self._stand_in(hurry=self._closing)
+            prospects.looked_after(self._supervise(hurry=hurry, heard=self._heard()), hurry=hurry)
+        else:
+            trouble = "" if self._stand_in is None else self._stand_in(hurry=hurry)
+            prospects.looked_after(trouble, hurry=hurry)
         if not self._closing:
             self._drops.tell()
 

@@ -11,10 +11,10 @@ Any thread may append, also from a signal handler; one thread reads (the shipper
 
 from __future__ import annotations
 
-import os
 import threading
 from collections import deque
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from threading import get_ident
 from typing import Any, overload
@@ -26,6 +26,7 @@ from unilab_metrics.publish.spool_records import PayloadAt, SpoolRecords
 from unilab_metrics.publish.wakeup import Wakeup
 from unilab_metrics.storage.filesystem import private_directory
 from unilab_metrics.storage.lease import Lease
+from unilab_metrics.storage.spool_owner import RunFile, SpoolOwner
 from unilab_metrics.storage.spool_reader import LEASE_NAME
 from unilab_schema.codec import RecordKind
 from unilab_schema.identity import Identity
@@ -55,6 +56,7 @@ class Spool(SpoolRecords):
         self._lock, self._held_for_fork = threading.Lock(), False
         self._waiting: deque[tuple[int, PayloadAt, tuple[Any, ...], bool]] = deque()
         self._warning = ""
+        self._owner = SpoolOwner(pid=identity.pid)
         private_directory(directory)
         self._lease = self._make_lease()
         try:
@@ -148,12 +150,32 @@ class Spool(SpoolRecords):
             if self.end_waits is not None:
                 self._write_record(RecordKind.END, self.end_waits, (), announcement=False)
 
+    def belongs_to(self, run: RunFile) -> None:
+        """Write down whose spool it is, for the time when neither is there any more."""
+        self._owner = SpoolOwner(pid=self.identity.pid, run=run)
+        with suppress(OSError):
+            self._lease.rewrite(self._owner.encode())
+
+    def reclaim(self, acked: int) -> str:
+        """Find again what somebody in this process has closed as if it were their own. What to
+        say of it, empty if nothing was closed. For the thread that reads; ``acked``: what needs
+        no file any more. Raises ``OSError`` and ``StorageError`` while that does not work."""
+        if self.inactive or (self.files.is_ours and self._lease.is_intact):
+            return ""
+        with self._lock:
+            lost = self.files.reclaim(acked, self.last)
+            if not self._lease.is_intact:
+                self._renew_lease()
+        text = "this process has closed a descriptor that was not its own"
+        return f"{self.directory}: {text}; {lost} records were lost"
+
     def _renew_lease(self) -> None:
-        lost, self._lease = self._lease, self._make_lease()
-        lost.release(unlink=False)
+        # Our own entry in its books would refuse us.
+        self._lease.release(unlink=False)
+        self._lease = self._make_lease()
 
     def _make_lease(self) -> Lease:
-        return Lease.create(self.directory, LEASE_NAME, str(os.getpid()).encode())
+        return Lease.create(self.directory, LEASE_NAME, self._owner.encode())
 
     def sent_before_ns(self, sent: int, now_ns: int, earlier_ns: int) -> int:
         """The watermark: every frame stamped before it has a sequence up to ``sent``.

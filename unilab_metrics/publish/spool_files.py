@@ -98,13 +98,17 @@ class SpoolFiles:
         except (OSError, StorageError):
             self._rotate_at = full.size_bytes + self._segment_bytes // 8
             return
-        # A preamble that fills a segment must not make every record rotate.
-        self._rotate_at = max(self._segment_bytes, 2 * segment.size_bytes)
-        self._closed_bytes += full.size_bytes
-        self.current = segment
-        self._segments.append(segment)
+        self._go_on_in(segment)
         if crash_points.armed:
             crash_points.reach("publisher.rotated")
+
+    def _go_on_in(self, segment: SpoolSegment) -> None:
+        # A preamble that fills a segment must not make every record rotate.
+        self._rotate_at = max(self._segment_bytes, 2 * segment.size_bytes)
+        self.room_until = 0
+        self._closed_bytes += self.current.size_bytes
+        self.current = segment
+        self._segments.append(segment)
 
     def _next_segment(self, first: int) -> SpoolSegment:
         try:
@@ -116,6 +120,26 @@ class SpoolFiles:
                     private_directory(directory)
             self._removed()
             return self._new_segment(first)
+
+    @property
+    def is_ours(self) -> bool:
+        """Whether nobody in this process has closed the descriptor that is written to."""
+        return self.current.is_ours
+
+    def reclaim(self, acked: int, last: int) -> int:
+        """Find again what somebody has closed, or go on in a new segment after ``last``. How
+        many records beyond ``acked`` are lost by it. Raises ``OSError`` and ``StorageError``
+        while no file can be opened; later calls try again."""
+        lost = 0
+        for segment in [segment for segment in self._segments if not segment.is_ours]:
+            kept = segment.first - 1
+            try:
+                kept = segment.find_again()
+            except OSError:
+                if segment is self.current:
+                    self._go_on_in(self._next_segment(last + 1))
+            lost += max(segment.last - max(kept, acked), 0)
+        return lost
 
     def restart(self, first: int) -> None:
         """Everything up to ``first - 1`` is durable: give back its room where no new segment

@@ -39,9 +39,10 @@ class SpoolRecords:
         """The highest sequence that is completely in the spool."""
         self.has_end = False
         """Whether the end record is in; nothing may follow it."""
-        self.trouble = self.last_trouble = ""
-        """Why the last record was not taken, with the path; empty while records are taken; and
-        the last of these texts."""
+        self.trouble: str = ""
+        """Why the last record was not taken, with the path; empty while records are taken."""
+        self.last_trouble: str = ""
+        """The last of these texts."""
         self.end_waits: PayloadAt | None = None
         """The end record that there is no room for yet."""
         self._writing = False

@@ -10,7 +10,10 @@ from contextlib import suppress
 from pathlib import Path
 
 from unilab_metrics import crash_points
+from unilab_metrics.storage.descriptors import Held, out_of_the_way
 from unilab_metrics.storage.segments import read_at
+
+_AGAIN = os.O_RDWR | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 class SpoolSegment:
@@ -30,7 +33,8 @@ class SpoolSegment:
         self.size_bytes = 0
         """Bytes up to the last record that counts."""
         self._preamble_bytes = 0
-        self._fd = os.open(path, flags, 0o600)
+        self._file = Held(out_of_the_way(os.open(path, flags, 0o600)))
+        self._fd = self._file.fd
         try:
             if os.write(self._fd, preamble) != len(preamble):
                 raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
@@ -61,6 +65,7 @@ class SpoolSegment:
 
     def discard_uncounted(self) -> None:
         """Cut what an interrupted append left behind. Raises ``OSError``."""
+        self._check_ours()
         del self.stamps[len(self.ends) :]
         self.size_bytes = self.ends[-1] if self.ends else self._preamble_bytes
         if os.fstat(self._fd).st_size != self.size_bytes:
@@ -69,6 +74,7 @@ class SpoolSegment:
     def restart(self, first: int, preamble: bytes) -> None:
         """Give back the room of records that nobody needs any more; ``first`` comes next.
         ``preamble``: what the file begins with, and more. Raises ``OSError``."""
+        self._check_ours()
         os.ftruncate(self._fd, self._preamble_bytes)
         self.first, self.ends, self.stamps = first, array("Q"), array("q")
         self.size_bytes = self._preamble_bytes
@@ -95,13 +101,36 @@ class SpoolSegment:
         except OSError:
             return b""
 
+    @property
+    def is_ours(self) -> bool:
+        """Whether our descriptor is still our file's: somebody may have closed it."""
+        return self._file.is_ours
+
+    def find_again(self) -> int:
+        """Open the file anew by its name. The last sequence that is in it: what was appended
+        since has gone elsewhere, and is passed over by who reads. Raises ``OSError`` if the file
+        cannot be opened."""
+        self._file.close()
+        self._fd = -1
+        again = Held(out_of_the_way(os.open(self.path, _AGAIN)))
+        if again.file != self._file.file:
+            again.close()
+            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT))
+        size = os.fstat(again.fd).st_size
+        if size != self.size_bytes:
+            os.ftruncate(again.fd, self.size_bytes)
+        self._file, self._fd = again, again.fd
+        return self.first - 1 + bisect_right(self.ends, size)
+
+    def _check_ours(self) -> None:
+        """Nothing is cut off a file that is not ours."""
+        if not self._file.is_ours:
+            raise OSError(errno.EBADF, os.strerror(errno.EBADF))
+
     def close(self) -> None:
         """Close the descriptor; a second call does nothing."""
-        if self._fd >= 0:
-            fd, self._fd = self._fd, -1
-            # Who makes a daemon of itself closes every descriptor, ours too.
-            with suppress(OSError):
-                os.close(fd)
+        self._file.close()
+        self._fd = -1
 
     def delete(self) -> None:
         """Close and remove the file."""

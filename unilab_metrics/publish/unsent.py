@@ -8,7 +8,7 @@ import shlex
 import sys
 import warnings
 from pathlib import Path
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from unilab_metrics.publish.delivery import Delivery
 
@@ -34,20 +34,61 @@ def reason(delivery: Delivery, trouble: str, now_ns: int) -> str:
     return "no aggregator has answered"
 
 
-def left_behind(unsent: int, spool: Path, run_dir: Path | None, why: str) -> str:
-    """One line; empty if an aggregator is at work on the rest, ``why`` being empty.
+class Rest(NamedTuple):
+    """What was not delivered. ``unsent``: records that are in no journal; ``unsynced``: also
+    those that are not on its disk. ``end_trouble``: why the end record is not in the spool.
+    ``awaited``: what the end of the run waits for, as the aggregator says."""
 
-    ``unsent``: records that are in no journal, 0 if only the run's end is open. ``run_dir``:
-    ``None`` for a process that has not found its run.
+    unsent: int
+    unsynced: int = 0
+    end_trouble: str = ""
+    awaited: str = ""
+
+
+def left_behind(rest: Rest, spool: Path, run_dir: Path | None, why: str) -> str:
+    """One line: what is left, where it is, why, and how it will be delivered.
+
+    ``why``: empty if an aggregator is at work. ``run_dir``: ``None`` for a process that has not
+    found its run.
     """
     folder = "RUN_DIR" if run_dir is None else shlex.quote(os.fspath(run_dir))
     command = f"`unilab-metrics recover {folder}`"
-    if unsent and why.startswith(DUPLICATE):
-        return f"{unsent} unsent: these frames wait in {spool} ({why}), and will count as late"
-    if unsent:
+    if rest.unsent and why.startswith(DUPLICATE):
+        return f"{rest.unsent} unsent: these frames wait in {spool} ({why}), and will count as late"
+    if rest.unsent:
         why = why or "the time was too short"
-        return f"{unsent} unsent: these frames wait in {spool} ({why}); {command} delivers them"
-    return why and f"the run is not complete in every backend ({why}); {command} completes it"
+        return (
+            f"{rest.unsent} unsent: these frames wait in {spool} ({why}); {command} delivers them"
+        )
+    if rest.end_trouble:
+        return (
+            f"the end of this process could not be written ({rest.end_trouble}); its frames are in "
+            f"the journal of {folder}, and {command} ends the run"
+        )
+    if rest.unsynced:
+        return (
+            f"{rest.unsynced} unsynced: these frames are in the journal of {folder}, whose disk has "
+            f"not confirmed them ({why or 'the time was too short'}), and wait in {spool} too; the "
+            f"aggregator or {command} completes that"
+        )
+    if why:
+        return f"the run is not complete in every backend ({why}); {command} completes it"
+    awaited = rest.awaited or "the time was too short"
+    return (
+        f"the run is not complete in every backend yet ({awaited}): everything of this process is "
+        f"in the journal of {folder}, its aggregator goes on with it; if that ends before, "
+        f"{command} completes it"
+    )
+
+
+def without_run(unsent: int, spool: Path, why: str) -> str:
+    """As :func:`left_behind`, for a run that has never been opened."""
+    launch = shlex.quote(os.fspath(spool.parent))
+    return (
+        f"{unsent} unsent: there is no run directory ({why}), and these frames wait in {spool}; "
+        "`mkdir -m 700 -p RUN_DIR/bus`, with a RUN_DIR that can be written, and "
+        f"`unilab-metrics aggregate RUN_DIR --spool {launch}` make a run of them"
+    )
 
 
 class Leaving(Protocol):

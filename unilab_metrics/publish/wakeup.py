@@ -4,28 +4,42 @@ from __future__ import annotations
 
 import os
 import select
-from contextlib import suppress
 
 import zmq
+
+from unilab_metrics.storage.descriptors import Held, out_of_the_way
 
 
 class Wakeup:
     """A pipe that any thread or signal handler may write to; waking never waits."""
 
     def __init__(self) -> None:
-        self._reading, self._writing = os.pipe()
-        os.set_blocking(self._reading, False)
-        os.set_blocking(self._writing, False)
-        self._poll = select.poll()
-        self._poll.register(self._reading, select.POLLIN)
+        self._open()
         self.armed = False
         """Whether an append is worth waking for; set by the sleeper before its last look."""
+
+    def _open(self) -> None:
+        reading, writing = os.pipe()
+        self._reading, self._writing = Held(out_of_the_way(reading)), Held(out_of_the_way(writing))
+        os.set_blocking(self._reading.fd, False)
+        os.set_blocking(self._writing.fd, False)
+        self._poll = select.poll()
+        self._poll.register(self._reading.fd, select.POLLIN)
+
+    def reclaim(self) -> bool:
+        """Another pipe, if somebody has closed this one: who polls has to poll that. Called by
+        the sleeper; whether there is another one. Raises ``OSError``."""
+        if self._reading.is_ours and self._writing.is_ours:
+            return False
+        self.close()
+        self._open()
+        return True
 
     def wake(self) -> None:
         """Wake the sleeper; after an append only if it is ``armed``."""
         self.armed = False
         try:
-            os.write(self._writing, b"\0")
+            os.write(self._writing.fd, b"\0")
         except OSError:
             # Full, so it will wake; or closed, so nobody sleeps.
             return
@@ -48,21 +62,16 @@ class Wakeup:
         self.armed = False
         if woken:
             try:
-                while len(os.read(self._reading, 64)) == 64:
+                while len(os.read(self._reading.fd, 64)) == 64:
                     pass
             except OSError:
                 return
 
     def fileno(self) -> int:
         """What to poll for reading."""
-        return self._reading
+        return self._reading.fd
 
     def close(self) -> None:
         """Idempotent."""
-        if self._reading >= 0:
-            reading, self._reading = self._reading, -1
-            writing, self._writing = self._writing, -1
-            for descriptor in (reading, writing):
-                # Who makes a daemon of itself closes every descriptor, ours too.
-                with suppress(OSError):
-                    os.close(descriptor)
+        self._reading.close()
+        self._writing.close()

@@ -154,6 +154,7 @@ def open_rank(wish: RankWish) -> Publisher:
         supervise=opening,
         stand_in=_stand_in(launch, place, find_bus, reports),
         wait_for_backends=opening is not None,
+        unopened=lambda: "" if opening is None else opening.trouble,
         expected_learners=wish.expected_learners or place.world_size,
         version=__version__,
     )

@@ -20,6 +20,7 @@ import time
 from pathlib import Path
 
 from unilab_metrics.errors import LeaseHeldError
+from unilab_metrics.storage.descriptors import Held, out_of_the_way
 from unilab_metrics.storage.process_table import is_ending
 
 _MAX_PAYLOAD_BYTES = 64 * 1024
@@ -50,9 +51,8 @@ class Lease:
     def __init__(self, path: Path, fd: int, payload: bytes) -> None:
         self.path = path
         self.payload = payload
-        self._fd = fd
-        status = os.fstat(fd)
-        self._key = (status.st_dev, status.st_ino)
+        self._file = Held(fd)
+        self._key = self._file.file
         _own[self._key] = self
 
     @classmethod
@@ -82,7 +82,7 @@ class Lease:
     def _create_new(cls, path: Path, payload: bytes) -> Lease | None:
         temporary = path.with_name(f".{secrets.token_hex(8)}.new")
         flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-        fd = os.open(temporary, flags, 0o600)
+        fd = out_of_the_way(os.open(temporary, flags, 0o600))
         try:
             fcntl.lockf(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
             _write_whole(fd, payload)
@@ -101,7 +101,12 @@ class Lease:
     @property
     def held(self) -> bool:
         """False after :meth:`release` and in a forked child."""
-        return self._fd >= 0 and _own.get(self._key) is self
+        return self._file.fd >= 0 and _own.get(self._key) is self
+
+    @property
+    def is_intact(self) -> bool:
+        """Whether nobody in this process has closed our descriptor, and with it freed the lock."""
+        return self._file.is_ours
 
     @property
     def is_in_place(self) -> bool:
@@ -111,14 +116,16 @@ class Lease:
 
     def rewrite(self, payload: bytes) -> None:
         """Say anew who holds it. Raises ``OSError``."""
-        os.ftruncate(self._fd, 0)
-        _write_whole(self._fd, payload)
+        if not self.is_intact:
+            raise OSError(errno.EBADF, os.strerror(errno.EBADF))
+        os.ftruncate(self._file.fd, 0)
+        _write_whole(self._file.fd, payload)
         self.payload = payload
 
     def release(self, unlink: bool = True) -> None:
         """Free the lock; ``unlink`` removes the file while it is still held. Idempotent; in a
         forked child only the inherited descriptor is closed."""
-        if self._fd < 0:
+        if self._file.fd < 0:
             return
         with _guard:
             if self.held:
@@ -126,10 +133,7 @@ class Lease:
                     with contextlib.suppress(FileNotFoundError):
                         self.path.unlink()
                 del _own[self._key]
-            fd, self._fd = self._fd, -1
-            # Somebody in this process may have closed every descriptor there was.
-            with contextlib.suppress(OSError):
-                os.close(fd)
+            self._file.close()
 
 
 def take(path: Path) -> Lease | None:
@@ -140,6 +144,7 @@ def take(path: Path) -> Lease | None:
             fd = _open_foreign(path, os.O_RDWR)
             if fd is None:
                 return None
+            fd = out_of_the_way(fd)
             try:
                 fcntl.lockf(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except OSError as error:

@@ -52,16 +52,19 @@ class Ingest:
         vacate: Callable[[SourceState], None],
         may_publish: Callable[[str, int], bool] = _everybody,
         adopt_orphans: Callable[[], object] = bool,
+        awaited: Callable[[], str] = str,
     ) -> None:
         """``is_dead``: whether a source's process is gone; ``vacate``: adopt what it left.
         ``adopt_orphans``: take in the spools of dead processes that we do not know.
-        ``may_publish``: whether a user of the socket may speak for a source of a rank."""
+        ``may_publish``: whether a user of the socket may speak for a source of a rank.
+        ``awaited``: what the end of the run waits for."""
         self._core = core
         self._socket = socket
         self._is_dead = is_dead
         self._vacate = vacate
         self._may_publish = may_publish
         self._adopt_orphans = adopt_orphans
+        self._awaited = awaited
         self._started_mono_ns = time.monotonic_ns()
         self.peers: dict[int, Peer] = {}
         self.bad_messages = 0
@@ -166,6 +169,7 @@ class Ingest:
             rewind,
             self.is_closed,
             self._core.problem,
+            self._awaited() if source.status == "finished" and not self.is_closed else "",
         )
 
     def _take_hello(self, routing_id: bytes, hello: Hello, user: str) -> None:

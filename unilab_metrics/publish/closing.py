@@ -1,0 +1,45 @@
+"""The end of a publisher: its last record, the wait for delivery, and a word on the rest."""
+
+from __future__ import annotations
+
+from unilab_metrics import crash_points
+from unilab_metrics.publish import unsent
+from unilab_metrics.publish.runless import NO_RUN_TIMEOUT_S, LacksRun, abandon
+from unilab_metrics.publish.shipper import Shipper
+from unilab_metrics.publish.spool import Spool
+from unilab_schema.codec import RecordKind, encode_payload
+from unilab_schema.frames import End
+
+
+def deliver_and_close(
+    spool: Spool,
+    shipper: Shipper | None,
+    lacks_run: LacksRun,
+    *,
+    timeout_s: float,
+    status: str,
+    is_exiting: bool,
+) -> bool:
+    """What ``Publisher.close()`` does, the first time; the warning is its caller's. Whether
+    everything was delivered. ``is_exiting``: what is to be said goes to the error output."""
+    if crash_points.armed:
+        crash_points.reach("publisher.ending")
+    if shipper is not None:
+        shipper.tell_drops()
+    spool.append(
+        RecordKind.END,
+        lambda mono, unix: encode_payload(End(status, mono, unix, spool.losses.counts)),
+    )
+    if lacks_run():
+        timeout_s = min(timeout_s, NO_RUN_TIMEOUT_S)
+    delivered = shipper is not None and shipper.finish(timeout_s)
+    if not delivered and (reason := lacks_run()):
+        abandon(spool, spool.last, f"nothing of this process is logged: {reason}")
+    elif not delivered and shipper is not None and (removed := shipper.removed_run) is not None:
+        count = shipper.unsent
+        text = f"{removed} was removed, and with it the last {count} records of this process"
+        abandon(spool, count, text)
+    elif not delivered:
+        unsent.say(shipper, is_exiting=is_exiting)
+    spool.close(remove=delivered)
+    return delivered

@@ -1,0 +1,136 @@
+"""What a process that closes may still hope for, and what it has to say of the rest.
+
+Owned by the shipper's thread while that runs; afterwards by who closes.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+from time import monotonic_ns
+
+from unilab_metrics.publish import unsent
+from unilab_metrics.publish.connection import Connection
+from unilab_metrics.publish.delivery import Delivery
+from unilab_metrics.publish.runless import LacksRun
+from unilab_metrics.publish.spool import Spool
+from unilab_metrics.storage.held_directory import HeldDirectory
+from unilab_metrics.storage.spool_owner import RunFile
+
+ABANDONED_AFTER_NS = 10_000_000_000
+"""Who closes waits this long for an aggregator that somebody else must start, or that has never
+come up."""
+
+
+class Prospects:
+    """``is_keeper``: this process starts the aggregator. ``find_run``: the run directory as far
+    as it is known. ``unopened``: why there is no run, while only this process can open it."""
+
+    def __init__(
+        self,
+        spool: Spool,
+        delivery: Delivery,
+        connection: Connection,
+        *,
+        is_keeper: bool,
+        wait_for_backends: bool,
+        find_run: Callable[[], Path | None],
+        unopened: LacksRun,
+    ) -> None:
+        self._spool = spool
+        self._delivery = delivery
+        self._connection = connection
+        self._is_keeper = is_keeper
+        self._wait_for_backends = wait_for_backends
+        self._find_run = find_run
+        self._unopened = unopened
+        self._held = HeldDirectory()
+        self._closing_since_ns = 0
+        self._last_try_made = False
+        self.trouble = ""
+        """What is wrong with the aggregator that this process starts."""
+
+    def closing(self) -> None:
+        """The time that is waited at most begins. For the thread that closes."""
+        self._closing_since_ns = monotonic_ns()
+
+    def looked_after(self, trouble: str, *, hurry: bool) -> None:
+        """The aggregator has been looked after once more. ``hurry``: for the end."""
+        self._last_try_made = hurry
+        self.trouble = trouble
+
+    def heed_run(self) -> None:
+        """Hold the run directory, to see whether it is removed; about once a second."""
+        run_dir = self._find_run()
+        if run_dir is not None and self._held.hold(run_dir):
+            device, inode = self._held.file
+            path = os.path.abspath(run_dir)
+            self._spool.belongs_to(RunFile(path=path, device=device, inode=inode))
+
+    @property
+    def unsent(self) -> int:
+        """Records that are not in the aggregator's journal; for any thread."""
+        return max(self._spool.last - self._delivery.acked, 0)
+
+    @property
+    def is_done(self) -> bool:
+        """Whether everything is durable (and in every backend, where that is waited for)."""
+        delivery = self._delivery
+        delivered = delivery.durable >= self._spool.last and self._spool.end_waits is None
+        return delivered and (delivery.run_closed or not self._wait_for_backends)
+
+    @property
+    def is_hopeless(self) -> bool:
+        """While closing: nothing will come of waiting any longer."""
+        delivery = self._delivery
+        if delivery.refused or (delivery.run_closed and delivery.journal_full):
+            return True
+        if self._last_try_made and (self.removed_run or self._never_opened):
+            return True
+        since_ns = max(delivery.answered_ns, self._closing_since_ns)
+        # Ours either comes up within that time, or the next try will fail like the last ones.
+        cannot_start = self.trouble and not delivery.answered_ns
+        is_abandoned = not self._is_keeper or cannot_start
+        return bool(is_abandoned) and monotonic_ns() - since_ns >= ABANDONED_AFTER_NS
+
+    @property
+    def _never_opened(self) -> str:
+        return "" if self._connection.was_found else self._unopened()
+
+    @property
+    def removed_run(self) -> Path | None:
+        """The run directory, if it is gone for good and with it whoever takes something in. One
+        that was moved is there, and so is one that was made anew."""
+        path = self._held.path
+        is_gone = path is not None and self._held.is_removed and not path.exists()
+        return path if is_gone else None
+
+    @property
+    def is_starting(self) -> bool:
+        """Whether our aggregator is on its way up, as far as we know, and takes what is left."""
+        return self._is_keeper and not self.trouble and not self._delivery.answered_ns
+
+    @property
+    def left_behind(self) -> str:
+        """What was not delivered, where it is, why, and how it will be; empty if it is done."""
+        spool, delivery = self._spool, self._delivery
+        why = self._connection.trouble
+        why = why or unsent.reason(delivery, self.trouble, monotonic_ns())
+        if self._never_opened:
+            return unsent.without_run(self.unsent, spool.directory, self._never_opened)
+        return unsent.left_behind(
+            unsent.Rest(
+                unsent=self.unsent,
+                unsynced=max(spool.last - delivery.durable, 0),
+                end_trouble=spool.last_trouble if spool.end_waits is not None else "",
+                awaited=delivery.awaited,
+            ),
+            spool.directory,
+            self._find_run(),
+            why,
+        )
+
+    def close(self) -> None:
+        """Hold nothing any more; idempotent."""
+        self._held.close()
