@@ -37,7 +37,9 @@ def adopter(tmp_path: Path, end: ReceivingEnd) -> Iterator[Callable[[], Adopter]
     def make() -> Adopter:
         wakeup, counted = Wakeup(), Losses()
         own = tmp_path / "launch" / "own"
-        adopter = Adopter(own, lambda d: Connection(end.find_bus, d, wakeup, counted), counted)
+        adopter = Adopter(
+            own, lambda d, r: Connection(end.find_bus, d, wakeup, counted, r), counted
+        )
         made.append((adopter, wakeup))
         return adopter
 

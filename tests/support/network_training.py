@@ -45,7 +45,10 @@ class NetworkTraining:
         lost_after_s: float = 60.0,
         straggler_s: float = 30.0,
         bind: str = "",
+        program: str = "fault_rank.py",
+        **environment: str,
     ) -> None:
+        """``program``: what a rank runs, with these variables in its environment."""
         self.hosts = hosts
         self.run_dir = hosts.shared / "run"
         self.ledgers = hosts.shared / "ledgers"
@@ -60,11 +63,13 @@ class NetworkTraining:
         self._interval_ns = int(interval_s * 1e9)
         self._start_mono_ns = time.monotonic_ns()
         self._starts = 0
+        self._program = _HERE / program
         self._environment = {
             BIND_VARIABLE: bind or f"tcp://{hosts.a.address}",
             PYTHON_VARIABLE: os.fspath(interpreter(hosts.shared)),
             LOST_AFTER_VARIABLE: str(lost_after_s),
             STRAGGLER_VARIABLE: str(straggler_s),
+            **environment,
         }
 
     def start(self, *places: str) -> None:
@@ -77,7 +82,7 @@ class NetworkTraining:
         host = self.host_of(place)
         self._starts += 1
         settings = Settings(
-            run_dir=os.fspath(self.run_dir),
+            run_dir=self.run_dir_on(place),
             folder=os.fspath(self.ledgers),
             role=role,
             rank=int(rank),
@@ -92,12 +97,16 @@ class NetworkTraining:
         with log:
             self.processes[place] = host.start(
                 sys.executable,
-                _HERE / "fault_rank.py",
+                self._program,
                 msgspec.json.encode(settings).decode(),
                 environment=self._environment,
                 stdout=log,
                 stderr=log,
             )
+
+    def run_dir_on(self, place: str) -> str:
+        """What a rank is told of the run directory."""
+        return os.fspath(self.run_dir)
 
     def host_of(self, place: str) -> Host:
         return self.hosts.a if place == LEARNER_0 else self.hosts.b

@@ -36,8 +36,8 @@ _BATCH_BYTES = 128 * 1024
 """One batch a turn: a training must not feel it."""
 _PING_INTERVAL_NS = 100_000_000
 
-Connect = Callable[[Delivery], Connection]
-"""A connection of its own for each source."""
+Connect = Callable[[Delivery, int], Connection]
+"""A connection of its own for each source, which speaks for its rank."""
 
 
 class Orphan(NamedTuple):
@@ -141,7 +141,7 @@ class _Sending:
         self.orphan = orphan
         self._losses = counted
         self._delivery = Delivery()
-        self._connection = connect(self._delivery)
+        self._connection = connect(self._delivery, orphan.identity.key.rank)
         self._batches: Iterator[SpoolBatch] = iter(())
         self._read_upto = -1
         self._last_batch_ns = 0
@@ -159,7 +159,8 @@ class _Sending:
         delivery = self._delivery
         self._put_off_ns = (self._put_off_ns or now) if delivery.put_off else 0
         is_put_off = self._put_off_ns and now - self._put_off_ns > PATIENCE_NS
-        return bool(delivery.refused or self._is_unreadable or is_put_off)
+        has_no_key = bool(self._connection.trouble) and self._connection.socket is None
+        return bool(delivery.refused or self._is_unreadable or is_put_off or has_no_key)
 
     def turn(self, now: int) -> None:
         """Hear and say what there is to say; raises ``OSError`` for files that cannot be read."""

@@ -33,8 +33,14 @@ class Connection:
     """Owned by the shipper's thread, but for :attr:`was_found`."""
 
     def __init__(
-        self, find_bus: FindBus, delivery: Delivery, wakeup: Wakeup, counted: Losses
+        self,
+        find_bus: FindBus,
+        delivery: Delivery,
+        wakeup: Wakeup,
+        counted: Losses,
+        rank: int | None = None,
     ) -> None:
+        """``rank``: for whom it speaks, if not for this process."""
         self.socket: zmq.Socket[bytes] | None = None
         """``None`` while no aggregator is known."""
         self.poller: zmq.Poller | None = None
@@ -45,6 +51,7 @@ class Connection:
         self._delivery = delivery
         self._wakeup = wakeup
         self._losses = counted
+        self._rank = rank
         self._context: zmq.Context[zmq.Socket[bytes]] | None = None
         self._monitor: Monitor | None = None
         self._route: Route | None = None
@@ -116,7 +123,7 @@ class Connection:
             return None
         self.aggregator_pid = bus.pid
         try:
-            return choose_route(bus, bus_directory(Path(bus.run_dir)), PUBLISH)
+            return choose_route(bus, bus_directory(Path(bus.run_dir)), PUBLISH, self._rank)
         except KeyFileError as error:
             self._key_trouble(losses.KEY_UNUSABLE, str(error))
             return None

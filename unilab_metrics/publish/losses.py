@@ -36,6 +36,8 @@ KEY_REFUSED = "key_refused"
 """Times that the aggregator began to refuse our key. The frames wait; none is lost by it."""
 KEY_UNUSABLE = "key_unusable"
 """Times that the run's key for publishing could not be read. The frames wait."""
+STORE_UNUSABLE = "store_unusable"
+"""Times that torch.distributed's store did not help to find the run. The frames wait."""
 INTERNAL_ERROR = "internal_error"
 """Calls during which our own code raised; see ``Publisher.errors``."""
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+import time
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import msgspec
@@ -20,7 +21,13 @@ from unilab_metrics.run.launch_key import (
 )
 from unilab_metrics.run.ranks import Place
 from unilab_metrics.transport import rendezvous
-from unilab_metrics.transport.rendezvous import ConnectionFile, bus_directory
+from unilab_metrics.transport.rendezvous import ConnectionFile, DistantBus, bus_directory
+
+_IN_VAIN_AFTER_S = 5.0
+_STREAK_ENDS_S = 3.0
+
+FindElsewhere = Callable[[], ConnectionFile | None]
+"""A way to the aggregator by other means than files; never raises, never waits."""
 
 
 def launch_of_rank(
@@ -69,13 +76,35 @@ def restarting_launcher(environ: Mapping[str, str]) -> ProcessName | None:
 class BusFinder:
     """Finds the connection file, for the shipper thread that asks until there is one."""
 
-    def __init__(self, run_dir: Path | None, launch: str) -> None:
+    def __init__(
+        self,
+        run_dir: Path | None,
+        launch: str,
+        elsewhere: FindElsewhere | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """``elsewhere``: knows it where the run directory cannot be seen; may be asked often."""
         self.run_dir = run_dir
         self._launch = launch
+        self._elsewhere = elsewhere
+        self._clock = clock
+        self._searching_since_s = 0.0
+        self._asked_s = -_STREAK_ENDS_S
 
     def __call__(self) -> ConnectionFile | None:
         """Cheap; never raises. ``None`` while rank 0 has not opened the run, and while its
         aggregator has not begun to listen."""
+        seen = self._read()
+        if self._elsewhere is None or (seen is not None and not self._is_in_vain()):
+            return seen
+        found = self._elsewhere()
+        if found is None:
+            return seen
+        if not isinstance(found, DistantBus):
+            self.run_dir = Path(found.run_dir)
+        return found
+
+    def _read(self) -> ConnectionFile | None:
         if self.run_dir is None:
             self.run_dir = find_run(self._launch)
             if self.run_dir is None:
@@ -86,6 +115,15 @@ class BusFinder:
             return None
         # Another node may have mounted it elsewhere.
         return msgspec.structs.replace(found, run_dir=os.fspath(self.run_dir))
+
+    def _is_in_vain(self) -> bool:
+        # Who has found the aggregator asks no more. A connection file may be left over from an
+        # attempt that had its rank 0 on this node.
+        now_s = self._clock()
+        if now_s - self._asked_s >= _STREAK_ENDS_S:
+            self._searching_since_s = now_s
+        self._asked_s = now_s
+        return now_s - self._searching_since_s >= _IN_VAIN_AFTER_S
 
 
 def _given(inherited: Inherited, run_dir: Path | None) -> str | None:

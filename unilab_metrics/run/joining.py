@@ -15,11 +15,13 @@ import msgspec
 from unilab_metrics import __version__
 from unilab_metrics.config import RUN_VARIABLE
 from unilab_metrics.helper_life import Trouble
+from unilab_metrics.publish import losses
 from unilab_metrics.publish.opening import open_publisher
 from unilab_metrics.publish.publisher import Publisher
 from unilab_metrics.run import inheritance
 from unilab_metrics.run.binding import resolve_bind
 from unilab_metrics.run.directory import create_run_directory
+from unilab_metrics.run.far_ranks import FarRank
 from unilab_metrics.run.finding import (
     BusFinder,
     launch_of_child,
@@ -32,8 +34,11 @@ from unilab_metrics.run.opening import open_run
 from unilab_metrics.run.rank_zero import RankZeroRun
 from unilab_metrics.run.ranks import Place, resolve_place
 from unilab_metrics.run.standing_in import StandIn
+from unilab_metrics.run.store_rendezvous import StoreGuest, StoreHost
+from unilab_metrics.run.torch_store import TorchStore
 from unilab_metrics.run.tracker import plain_config
 from unilab_metrics.storage.places import spool_root
+from unilab_metrics.transport.store_entries import StoreNames
 from unilab_schema.identity import RunInfo, SourceKey
 
 _MAX_EVENT_BYTES = 128 * 1024
@@ -80,6 +85,7 @@ class _Reports:
     def __init__(self) -> None:
         self.publisher: Publisher | None = None
         self.by = "rank 0"
+        self._store_failed = False
 
     def __call__(self, trouble: Trouble) -> None:
         if self.publisher is None:
@@ -90,6 +96,18 @@ class _Reports:
             self.publisher.event(
                 "warning", text, helper="aggregator", by=self.by, reason=trouble.reason
             )
+
+    def of_store(self, why: str) -> None:
+        """The store did not help: counted each time, said once."""
+        if self.publisher is None:
+            return
+        self.publisher.losses.count(losses.STORE_UNUSABLE)
+        if not self._store_failed:
+            self._store_failed = True
+            text = f"torch.distributed's store is of no use for finding the run: {why}"
+            self.publisher.losses.note(ConnectionError(text))
+            if not self.publisher.is_closing:
+                self.publisher.event("warning", text, by=self.by)
 
 
 def open_rank(wish: RankWish) -> Publisher:
@@ -111,8 +129,10 @@ def open_rank(wish: RankWish) -> Publisher:
     launch = launch_of_rank(environ, place, inherited, run_dir, opened)
     config = plain_config(wish.config)
     reports = _Reports()
-    opening = None
+    opening = elsewhere = None
+    store_names, store = StoreNames(environ, opened), TorchStore(reports.of_store)
     if place.rank == 0:
+        bind = _bind(wish.bind)
         started = datetime.now(timezone.utc)
         fill = partial(
             open_run,
@@ -122,7 +142,7 @@ def open_rank(wish: RankWish) -> Publisher:
             keeper=restarting_launcher(environ),
             backends=_with_tensorboard(wish.backends),
             log_interval=wish.log_interval,
-            bind=_bind(wish.bind),
+            bind=bind,
             started=started,
         )
         names = (wish.log_root.absolute(), run.algorithm, run.task, run.sim_backend)
@@ -131,8 +151,12 @@ def open_rank(wish: RankWish) -> Publisher:
             choose=lambda: create_run_directory(*names, started.astimezone()),
             fill=fill,
             report=reports,
+            introduce=StoreHost(store_names, place.world_size, store) if bind else None,
         )
         run_dir = opening.run_dir
+    else:
+        far = FarRank(launch, place.rank)
+        elsewhere = StoreGuest(store_names, place.rank, wish.role, far, store)
     inheritance.pass_on(
         run_dir=run_dir,
         launch=launch,
@@ -140,7 +164,7 @@ def open_rank(wish: RankWish) -> Publisher:
         algorithm=run.algorithm,
         strict=run.strict,
     )
-    find_bus = BusFinder(run_dir, launch)
+    find_bus = BusFinder(run_dir, launch, elsewhere)
     spools = spool_root() / launch
     if opening is not None and opening.trouble:
         _warn(f"{opening.trouble}; frames wait in {spools}, the run is opened when that works")
@@ -170,11 +194,11 @@ def open_child(wish: ChildWish) -> Publisher:
     place = resolve_place(environ, rank=wish.rank)
     run_dir = wish.run_dir or wish.inherited.run_dir
     launch = launch_of_child(environ, place, wish.inherited, run_dir)
-    find_bus = BusFinder(run_dir, launch)
+    find_bus = BusFinder(run_dir, launch, FarRank(launch, place.rank).find)
 
     def lacks_run() -> str:
-        find_bus()
-        return _NO_RUN if find_bus.run_dir is None else ""
+        found = find_bus()
+        return _NO_RUN if found is None and find_bus.run_dir is None else ""
 
     reports = _Reports()
     publisher = open_publisher(

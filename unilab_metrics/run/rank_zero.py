@@ -28,13 +28,16 @@ class RankZeroRun:
         choose: Callable[[], Path],
         fill: Callable[[Path], Path],
         report: Callable[[Trouble], None],
+        introduce: Callable[[Path], None] | None = None,
     ) -> None:
         """``run_dir``: if it is known already, else ``choose`` makes one. ``fill``: open the
-        run in it; returns its real path. Both raise ``OSError`` and ``StorageError``."""
+        run in it; returns its real path. Both raise ``OSError`` and ``StorageError``. ``introduce``: says
+        to processes that cannot see the directory where the aggregator is; called often."""
         self._run_dir = run_dir
         self._choose = choose
         self._fill = fill
         self._report = report
+        self._introduce = introduce
         self._supervisor: Supervisor | None = None
         self._reaper: Reaper | None = None
         self.trouble = ""
@@ -54,7 +57,10 @@ class RankZeroRun:
             return f"has no run directory: {self.trouble}"
         if self._reaper is not None:
             self._reaper()
-        return self._supervisor(hurry=hurry, heard=heard)
+        trouble = self._supervisor(hurry=hurry, heard=heard)
+        if self._introduce is not None and self._run_dir is not None:
+            self._introduce(self._run_dir)
+        return trouble
 
     def _open(self) -> None:
         try:

@@ -9,6 +9,7 @@ environment and no command line.
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Final, Literal, NamedTuple
 
@@ -136,6 +137,19 @@ def add_allowed(bus_dir: Path, lines: list[str]) -> None:
     if text and not text.endswith("\n"):
         text += "\n"
     write_atomic(path, (text + "".join(f"{line}\n" for line in lines)).encode())
+
+
+def admit(bus_dir: Path, wanted: Mapping[str, str]) -> frozenset[str]:
+    """Put lines on the allow-list; which of their keys may connect now.
+
+    ``wanted``: lines by key. A key whose line somebody has made a comment stays out. One
+    process at a time. Raises :class:`KeyFileError` and ``OSError``.
+    """
+    text = _read_allowed_text(allowed_path(bus_dir))
+    lines = [line for key, line in wanted.items() if key not in text]
+    if lines:
+        add_allowed(bus_dir, lines)
+    return frozenset(wanted) & frozenset(read_allowed(bus_dir).grants)
 
 
 def read_allowed(bus_dir: Path) -> AllowList:

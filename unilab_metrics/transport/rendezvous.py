@@ -52,6 +52,17 @@ class ConnectionFile(msgspec.Struct, frozen=True, kw_only=True):
     server_key: str = ""
 
 
+class DistantBus(ConnectionFile, frozen=True, kw_only=True):
+    """An aggregator that is known without its run directory being seen here. In no file.
+
+    ``keys``: directory of the pairs that this node's ranks have made for themselves, see
+    :func:`rank_key`. ``rank``: whose pair is this process's own.
+    """
+
+    keys: str
+    rank: int
+
+
 class _VersionOnly(msgspec.Struct, frozen=True):
     version: int
 
@@ -68,6 +79,11 @@ def bus_directory(run_dir: Path) -> Path:
 def aggregator_lease(run_dir: Path) -> Path:
     """The lease file whose holder is the run's aggregator."""
     return bus_directory(run_dir) / AGGREGATOR_LEASE
+
+
+def rank_key(keys: Path, rank: int) -> Path:
+    """The pair of a rank of this node."""
+    return keys / f"rank-{rank}.key"
 
 
 def write(bus_dir: Path, file: ConnectionFile) -> None:

@@ -12,7 +12,7 @@ from unilab_metrics.transport import keys
 from unilab_metrics.transport.allow_list import Use
 from unilab_metrics.transport.ipc import ipc_path
 from unilab_metrics.transport.keys import CurveClient
-from unilab_metrics.transport.rendezvous import ConnectionFile
+from unilab_metrics.transport.rendezvous import ConnectionFile, DistantBus, rank_key
 
 
 class Route(NamedTuple):
@@ -25,14 +25,18 @@ class Route(NamedTuple):
     curve: CurveClient | None = None
 
 
-def choose_route(file: ConnectionFile, bus_dir: Path, use: Use) -> Route:
-    """The way for this process. ``bus_dir``: where it sees the run's bus directory.
+def choose_route(file: ConnectionFile, bus_dir: Path, use: Use, rank: int | None = None) -> Route:
+    """The way for this process. ``bus_dir``: where it sees the run's bus directory. ``rank``:
+    for whom it speaks, if not for itself.
 
     Raises :class:`KeyFileError` if the way needs a key and the run's cannot be used.
     """
     if not file.tcp_ingest or _is_here(file):
         return Route(file.ingest, file.announce, file.fetch)
-    path = keys.key_path(bus_dir, use)
+    if isinstance(file, DistantBus):
+        path = rank_key(Path(file.keys), file.rank if rank is None else rank)
+    else:
+        path = keys.key_path(bus_dir, use)
     curve = keys.read_client(path, use)
     if curve.server != file.server_key:
         raise KeyFileError(path, "does not belong to this run's server key")

@@ -1,0 +1,100 @@
+"""Two hosts without a shared file system and without a key copied by hand: the second one finds
+the run through the store of torch.distributed."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from network_training import LEARNER_0, LEARNER_1, NetworkTraining, until
+from two_hosts import TwoHosts, lacking
+
+from unilab_metrics.transport import keys
+
+_LACKING = lacking()
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(bool(_LACKING), reason=_LACKING),
+]
+
+
+class Apart(NetworkTraining):
+    """Rank 1 is told nothing of the run, and its host has another directory of the same name."""
+
+    def __init__(self, hosts: TwoHosts) -> None:
+        pytest.importorskip("torch")
+        super().__init__(
+            hosts,
+            interval_s=0.05,
+            program="store_rank.py",
+            MASTER_ADDR=hosts.a.address,
+            MASTER_PORT="29511",
+            GLOO_SOCKET_IFNAME="cable",
+            OMP_NUM_THREADS="1",
+        )
+        hosts.b.call("mount", "-t", "tmpfs", "-o", "size=1m,mode=700", "none", self.run_dir)
+
+    def run_dir_on(self, place: str) -> str:
+        return super().run_dir_on(place) if place == LEARNER_0 else ""
+
+    def allowed(self) -> str:
+        return keys.allowed_path(self.run_dir / "bus").read_text()
+
+
+@pytest.fixture
+def training(short_path: Path) -> Iterator[Apart]:
+    with TwoHosts(short_path) as hosts:
+        yield Apart(hosts)
+
+
+def finish(training: Apart) -> None:
+    outcome = training.finish()
+    assert outcome.faults == [], [training.words_of(place) for place in training.processes]
+    assert outcome.published > 50
+    assert training.left_on_b() == []
+    words = "".join(map(training.words_of, training.processes))
+    assert "Traceback" not in words
+    assert "recvValue" not in words, words
+    assert "key_refused" not in words, words
+    assert all(float(took) < 0.5 for took in re.findall(r"init ([0-9.]+)", words))
+    assert list(training.hosts.b.directory.glob("**/bus.json")) == []
+
+
+def test_rank_is_found_and_let_in_through_the_store_alone(training: Apart) -> None:
+    training.start(LEARNER_0, LEARNER_1)
+    training.goes_on(2, count=20)
+    lines = [line for line in training.allowed().splitlines() if "torch" in line]
+    assert len(lines) == 1
+    assert " ranks=1 " in lines[0]
+    pairs = list(training.hosts.b.directory.glob("**/rank-1.key"))
+    assert [stat.S_IMODE(path.stat().st_mode) for path in pairs] == [0o600]
+    secret = keys.read_client(pairs[0], "publish").secret
+    for path in (training.run_dir / "bus").rglob("*"):
+        assert not path.is_file() or secret.encode() not in path.read_bytes()
+    for name in ("publish.key", "watch.key", "server.key"):
+        of_run = keys.key_directory(training.run_dir / "bus") / name
+        assert of_run.read_text() != pairs[0].read_text()
+    finish(training)
+
+
+def test_an_aggregator_that_comes_back_elsewhere_is_found_through_the_store(
+    training: Apart,
+) -> None:
+    training.start(LEARNER_0, LEARNER_1)
+    training.goes_on(2, count=10)
+    before = training.bus()
+    assert before is not None
+    # Without its memory of ports the next one takes others.
+    (training.run_dir / "bus" / "ports.json").unlink()
+    os.kill(training.aggregator(), signal.SIGKILL)
+    until(lambda: (bus := training.bus()) is not None and bus.pid != before.pid)
+    after = training.bus()
+    assert after is not None
+    assert after.tcp_ingest != before.tcp_ingest
+    training.goes_on(2, count=10)
+    finish(training)
