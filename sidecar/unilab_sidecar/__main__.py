@@ -10,15 +10,19 @@ import threading
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import FrameType
-from typing import TYPE_CHECKING
+from typing import TextIO
 
-from unilab_metrics.errors import ExitCode, RunNotFoundError
+from unilab_metrics.errors import (
+    ConnectionFileError,
+    ExitCode,
+    NoLiveRunError,
+    RunNotFoundError,
+)
+from unilab_sidecar.alerts import cut_off
+from unilab_sidecar.batch import Failure
 from unilab_sidecar.feed import Feed, UpdateSource
 from unilab_sidecar.losses import dropped_of_summary
 from unilab_sidecar.plain import run_plain
-
-if TYPE_CHECKING:
-    from unilab_sidecar.batch import Failure
 
 _EXAMPLES = """\
 examples:
@@ -27,8 +31,10 @@ examples:
   python -m unilab_sidecar RUN_DIR --once
   python -m unilab_sidecar tcp://10.0.0.5:7400 --key watch.key
 
-exit codes: 0 closed or run ended, 1 unexpected, 2 usage, 3 run not found,
-4 no live run or no answer, 5 key refused, 6 damaged or unknown version
+exit codes: 0 closed, run ended, or nobody reads the lines, 1 unexpected, or lines cannot be
+written, 2 usage, 3 run not found,
+4 no live run, no answer, or the run was cut off (of which a screen stays open),
+5 key refused, 6 damaged or unknown version
 """
 
 
@@ -49,22 +55,38 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
         if address:
             return Subscriber.attach_remote(address, Path(options.key))
-        return Subscriber.attach(run_dir)
+        try:
+            return Subscriber.attach(run_dir)
+        except ConnectionFileError as error:
+            gone = _abandoned(run_dir) if error.exit_code == ExitCode.NO_LIVE_RUN else None
+            if gone is None:
+                raise
+            raise NoLiveRunError(f"{run_dir}: {cut_off(gone, options.run)}") from error
 
     launcher = os.getppid()
+    wait = launched or bool(options.wait)
     feed = Feed(
         attach,
-        wait_for_bus=launched,
+        wait_for_bus=wait,
         is_wanted=lambda: not launched or os.getppid() == launcher,
         read_dropped=lambda attempt: None if address else dropped_of_summary(run_dir, attempt),
+        find_abandoned=lambda: None if address else _abandoned(run_dir),
+        run_dir="" if address else options.run,
     )
-    if options.plain or options.once or not can_show_screen(os.environ, launched=launched):
-        failure = _run_plain(feed, once=bool(options.once))
+    once = bool(options.once)
+    if options.plain or once or not can_show_screen(os.environ, launched=launched):
+        failure = _run_plain(feed, once=once, wait=wait)
     else:
         failure, return_code = _run_screen(feed, exit_with_run=bool(options.exit_with_run))
         if failure is None:
             return return_code
     return ExitCode.OK if failure is None else _give_up(failure.text, failure.exit_code)
+
+
+def _abandoned(run_dir: Path) -> tuple[str, ...] | None:
+    from unilab_metrics.subscribe.abandoned import find_abandoned
+
+    return find_abandoned(run_dir)
 
 
 def can_show_screen(environ: Mapping[str, str], *, launched: bool) -> bool:
@@ -94,7 +116,7 @@ def _run_screen(feed: Feed, *, exit_with_run: bool) -> tuple[Failure | None, int
     return failure, app.return_code or 0
 
 
-def _run_plain(feed: Feed, *, once: bool) -> Failure | None:
+def _run_plain(feed: Feed, *, once: bool, wait: bool) -> Failure | None:
     stopped = threading.Event()
 
     def stop(_number: int, _frame: FrameType | None) -> None:
@@ -104,29 +126,50 @@ def _run_plain(feed: Feed, *, once: bool) -> Failure | None:
         signal.signal(number, stop)
     thread = threading.Thread(target=feed.run, name="sidecar-feed", daemon=True)
     thread.start()
-    sys.stdout.reconfigure(errors="replace")  # type: ignore[union-attr]
+    # A descriptor that was closed makes no stream at all.
+    output: TextIO = sys.stdout or Path(os.devnull).open("w")  # noqa: SIM115
+    if callable(reconfigure := getattr(output, "reconfigure", None)):
+        reconfigure(errors="replace")
+
+    def write(text: str) -> None:
+        try:
+            output.write(text + "\n")
+            output.flush()
+        except OSError as error:
+            raise _OutputError(error) from error
+
     try:
-        return run_plain(feed, _write_line, once=once, stopped=stopped.is_set)
-    except BrokenPipeError:
-        # The reader has had enough; what is still buffered must not raise at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
-        return None
+        return run_plain(feed, write, once=once, wait=wait, stopped=stopped.is_set)
+    except _OutputError as error:
+        _turn_off(output)
+        return error.failure
     finally:
         feed.stop()
         thread.join(timeout=2.0)
 
 
-def _write_line(text: str) -> None:
-    sys.stdout.write(text + "\n")
-    sys.stdout.flush()
+class _OutputError(Exception):
+    """Lines cannot be written any more. ``failure``: ``None`` if nobody reads them."""
+
+    def __init__(self, error: OSError) -> None:
+        super().__init__(str(error))
+        text = f"standard output: {error.strerror or error}"
+        is_unread = isinstance(error, BrokenPipeError)
+        self.failure = None if is_unread else Failure(text, ExitCode.UNEXPECTED)
 
 
-def _write_error(text: str) -> None:
-    sys.stderr.write(text + "\n")
+def _turn_off(stream: TextIO) -> None:
+    # What is still buffered must not raise at exit.
+    os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
 def _give_up(text: str, exit_code: int) -> int:
-    _write_error(f"unilab-sidecar: {text}")
+    if text:
+        try:
+            sys.stderr.write(f"unilab-sidecar: {text}\n")
+            sys.stderr.flush()
+        except OSError:
+            _turn_off(sys.stderr)
     return exit_code
 
 
@@ -143,6 +186,9 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--key", metavar="FILE", help="the run's key for watching")
     parser.add_argument("--plain", action="store_true", help="lines of text, no escape codes")
     parser.add_argument("--once", action="store_true", help="print one line and end")
+    parser.add_argument(
+        "--wait", action="store_true", help="wait for the run's start, or for its next attempt"
+    )
     parser.add_argument(
         "--exit-with-run", action="store_true", help="close a few seconds after the run's end"
     )

@@ -14,6 +14,7 @@ from textual.app import App, ComposeResult
 from textual.binding import Binding, BindingType
 from textual.content import Content
 
+from unilab_sidecar.alerts import alerts
 from unilab_sidecar.batch import Failure
 from unilab_sidecar.feed import Feed
 from unilab_sidecar.layout import layout
@@ -47,7 +48,7 @@ class SidecarApp(App[Failure | None]):
         self.theme = "tokyo-night"
         self._feed = feed
         self._exit_with_run = exit_with_run
-        self._series = Series()
+        self._series = Series(feed.run_dir)
         self._picture = Picture()
         self._title_bar = TitleBar()
         self._sheet = Sheet()
@@ -105,9 +106,10 @@ class SidecarApp(App[Failure | None]):
         if screen.hint != self._hint:
             self._hint = screen.hint
             self._sheet.border_subtitle = Content(screen.hint)
-        lost = any(source.state == "lost" for source in self._picture.sources)
-        self.screen.set_class(self._picture.ended == "completed", "-ended")
-        self.screen.set_class(lost and self._picture.ended is None, "-trouble")
+        troubled = any(alert.style == "bad" for alert in alerts(self._picture))
+        is_complete = self._picture.ended == "completed"
+        self.screen.set_class(is_complete, "-ended")
+        self.screen.set_class(troubled and not is_complete, "-trouble")
         self._title_bar.show(screen.title)
         self._sheet.show(screen.lines)
 

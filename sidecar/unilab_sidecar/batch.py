@@ -26,7 +26,8 @@ class Batch:
     ``head``: the newest announcement, ``None`` before the first. ``snapshot``: newest values
     of all tags, once after joining. ``head_age_s``: seconds since ``head`` came. ``behind``: the
     history up to now has not all been handed over yet. ``dropped``: what an ended run says of
-    its losses, where no announcement can. ``failure``: nothing follows.
+    its losses, where no announcement can. ``gone``: nobody is at work on the run any more; who is
+    gone, by name. ``failure``: nothing follows.
     """
 
     records: tuple[HistoryRecord, ...] = ()
@@ -36,4 +37,5 @@ class Batch:
     head_age_s: float = 0.0
     behind: bool = False
     dropped: int | None = None
+    gone: tuple[str, ...] | None = None
     failure: Failure | None = None

@@ -27,6 +27,8 @@ SIGN_OF_LIFE_S = 0.25
 BOX_BATCHES = 8
 """Of up to half a megabyte each, while a viewer catches up."""
 WAIT_FOR_BUS_S = 0.5
+LOOK_S = 0.5
+"""How often it is asked whether anybody is still at work on a run that says nothing."""
 
 
 class UpdateSource(Protocol):
@@ -65,16 +67,21 @@ class Feed:
         wait_for_bus: bool,
         is_wanted: Callable[[], bool] = lambda: True,
         read_dropped: Callable[[int], int | None] = lambda _attempt: None,
+        find_abandoned: Callable[[], tuple[str, ...] | None] = lambda: None,
+        run_dir: str = "",
     ) -> None:
         """``open_source`` attaches to the run, in the feed's thread. ``wait_for_bus``: the run
         is about to start, so try again until its bus is there. ``is_wanted``: whether who
         started this viewer is still there to see it; asked a few times a second.
         ``read_dropped``: what a run says of its losses after the end of an attempt; asked once,
-        if nobody announces them."""
+        if nobody announces them. ``find_abandoned``: who is gone, if nobody is at work on the
+        run; asked while it says nothing. ``run_dir``: where this viewer sees the run."""
+        self.run_dir = run_dir
         self._open_source = open_source
         self._wait_for_bus = wait_for_bus
         self._is_wanted = is_wanted
         self._read_dropped = read_dropped
+        self._find_abandoned = find_abandoned
         self._box: queue.Queue[Batch] = queue.Queue(BOX_BATCHES)
         self._stopped = threading.Event()
 
@@ -132,7 +139,8 @@ class Feed:
         joined = False
         behind = True
         ended_attempt: int | None = None
-        handed_over_s = head_at_s = 0.0
+        gone: tuple[str, ...] | None = None
+        handed_over_s = head_at_s = looked_s = 0.0
         head: Head | None = None
         while not self._is_over():
             records = source.poll(POLL_MS)
@@ -148,6 +156,10 @@ class Feed:
             if ended_attempt is not None and not behind:
                 dropped = self._read_dropped(ended_attempt) if head is None else None
                 ended_attempt = None
+            if source.connected:
+                gone = None
+            elif now_s - looked_s >= LOOK_S:
+                looked_s, gone = now_s, self._find_abandoned()
             is_due = now_s - handed_over_s >= SIGN_OF_LIFE_S
             if records or snapshot is not None or dropped is not None or is_due:
                 handed_over_s = now_s
@@ -160,6 +172,7 @@ class Feed:
                         head_age_s=now_s - head_at_s if head is not None else 0.0,
                         behind=behind,
                         dropped=dropped,
+                        gone=gone,
                     )
                 )
 

@@ -100,6 +100,8 @@ class Picture:
     """One moment of a run. ``samples``: updates in the two-second window (``n`` on screen).
     ``age_s``: since the newest of them was sealed. ``silent_s``: since the last announcement.
     ``restarted_s``: since a successor of the aggregator spoke first, while that is news.
+    ``ended_text``: why the run ended as it did, if somebody said it. ``gone``: nobody is at work
+    on a run that has not ended; who is gone, by name.
     ``dropped``: values and frames that are missing, ``None`` if nobody says. ``refused``:
     names of what could not be logged, ``refused_more``: how many further names there are."""
 
@@ -108,6 +110,8 @@ class Picture:
     run_dir: str = ""
     attempt: int = 0
     ended: str | None = None
+    ended_text: str = ""
+    gone: tuple[str, ...] | None = None
     connected: bool = False
     silent_s: float = 0.0
     restarted_s: float | None = None

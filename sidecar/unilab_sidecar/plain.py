@@ -8,19 +8,23 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable
+from typing import NamedTuple
 
+from unilab_metrics.errors import ExitCode
 from unilab_sidecar import formatting
+from unilab_sidecar.alerts import alerts
 from unilab_sidecar.batch import Failure
 from unilab_sidecar.feed import Feed
-from unilab_sidecar.panels.header import has_contact, state
 from unilab_sidecar.picture import Picture, Reading
 from unilab_sidecar.series import Series
+from unilab_sidecar.standing import has_contact, is_training, state, words
 from unilab_sidecar.text import clean
 
 INTERVAL_S = 5.0
 QUIET_INTERVAL_S = 10.0
 """Between two lines about the same iteration."""
 _TAKE_S = 0.2
+_REFUSED = 4
 
 
 def format_line(picture: Picture) -> str:
@@ -40,7 +44,7 @@ def format_line(picture: Picture) -> str:
     fields += _reading("rows/s", picture.rows_per_s, formatting.rate)
     fields += _learning(picture)
     fields.append(f"elapsed {formatting.duration(picture.elapsed_s)}")
-    if picture.ended is None:
+    if is_training(picture):
         fields.append(f"eta {formatting.duration(picture.eta_s)}")
     if picture.dropped is not None:
         fields.append(f"dropped {picture.dropped}")
@@ -53,57 +57,76 @@ def run_plain(
     write: Callable[[str], None],
     *,
     once: bool = False,
+    wait: bool = False,
     interval_s: float = INTERVAL_S,
     clock_s: Callable[[], float] = time.monotonic,
     stopped: Callable[[], bool] = lambda: False,
 ) -> Failure | None:
-    """Writes lines until the run has ended, or one line with ``once``.
+    """Writes lines until the run has ended or nobody is at work on it, or one line with
+    ``once``. ``wait``: a run that was cut off may go on.
 
-    The feed runs in another thread. Returns why the feed had to give up, else ``None``.
+    The feed runs in another thread. Returns why the feed had to give up, else ``None``; after a
+    run that was cut off, the exit code without a text, because the lines have said it.
     """
-    series = Series()
-    said, said_iteration, said_s = "", None, -math.inf
+    series = Series(feed.run_dir)
+    said, said_of, said_s = "", _About(None, "", 0), -math.inf
     while not stopped():
         batches = feed.wait(_TAKE_S)
         for batch in batches:
             if batch.failure is not None:
                 return batch.failure
             series.add(batch)
-        if not batches:
-            continue
-        if series.behind:
+        if not batches or series.behind:
             continue
         picture = series.picture()
-        if once and picture.iteration is None and picture.ended is None:
-            continue
-        # What is still in the history comes before the end is announced.
-        over = picture.ended is not None and not any(batch.records for batch in batches)
-        wait_s = interval_s if picture.iteration != said_iteration else QUIET_INTERVAL_S
+        is_cut_off = picture.ended is None and picture.gone is not None
+        gives_up = is_cut_off and not wait
         if once:
+            if picture.iteration is None and picture.ended is None and not gives_up:
+                continue
             ended = picture.ended is not None and picture.iteration is not None
             write(format_line(picture) + (f"  {_end(picture)}" if ended else ""))
-            return None
+            return _CUT_OFF if gives_up else None
+        # What is still in the history comes before the end is announced.
+        is_all = not any(batch.records for batch in batches)
+        over = (picture.ended is not None or gives_up) and is_all
+        about = _About(picture.iteration, state(picture).text[:1], len(alerts(picture)))
+        wait_s = interval_s if about != said_of else QUIET_INTERVAL_S
         if over or clock_s() - said_s >= wait_s:
             text = format_line(picture)
-            if text != said and (picture.iteration is not None or not over):
+            if text != said and (picture.iteration is not None or not picture.ended):
                 write(text)
-            said, said_iteration, said_s = text, picture.iteration, clock_s()
+            said, said_of, said_s = text, about, clock_s()
         if over:
             write(_end(picture))
-            return None
+            return _CUT_OFF if gives_up else None
     return None
 
 
+class _About(NamedTuple):
+    """What a line is about; ages alone make it no other one."""
+
+    iteration: int | None
+    mark: str
+    alerts: int
+
+
+_CUT_OFF = Failure("", ExitCode.NO_LIVE_RUN)
+
+
 def _end(picture: Picture) -> str:
-    return f"run ended: {clean(picture.ended or '')}"
+    if picture.ended is None:
+        return "run cut off"
+    why = f" ({clean(picture.ended_text)})" if picture.ended_text else ""
+    return f"run ended: {clean(picture.ended)}{why}"
 
 
 def _before_training(picture: Picture) -> str:
-    words = state(picture).text.split(" ", 1)[1]
+    fields = [words(picture)]
     if picture.progress is not None:
         text = clean(picture.progress.text)
-        return f"{words}  {text or formatting.percent(100 * picture.progress.fraction)}"
-    return words
+        fields.append(text or formatting.percent(100 * picture.progress.fraction))
+    return "  ".join([*fields, *(alert.text for alert in alerts(picture))])
 
 
 def _reading(name: str, reading: Reading | None, form: Callable[[float], str]) -> list[str]:
@@ -121,14 +144,23 @@ def _learning(picture: Picture) -> list[str]:
 
 
 def _troubles(picture: Picture) -> list[str]:
-    if not has_contact(picture):
-        # What the sources do is not known then.
-        return [state(picture).text.split(" ", 1)[1]]
-    troubles = [
-        f"{clean(source.key.role)} {source.key.rank} {clean(source.state)}"
-        for source in picture.sources
-        if source.state in ("silent", "lost")
-    ]
-    if picture.age_s is not None and picture.age_s > INTERVAL_S:
+    """Whatever the screen says of the run's state, of what is wrong and of what is counted."""
+    troubles: list[str] = []
+    if picture.ended is None and (said := words(picture)) != "training":
+        troubles.append(said)
+    troubles += [alert.text for alert in alerts(picture) if alert.text != clean(picture.ended_text)]
+    if picture.learner is not None and picture.learner.over_accounted:
+        share = picture.learner.accounted_percent
+        troubles += [] if share is None else [f"phases account for {formatting.percent(share)}"]
+    for count, what in (
+        (picture.journal.late_values, "late values"),
+        (picture.bus.bad_messages, "bad messages"),
+    ):
+        troubles += [f"{count:,} {what}"] if count else []
+    if picture.refused:
+        names = ", ".join(map(clean, picture.refused[:_REFUSED]))
+        more = len(picture.refused) - _REFUSED + picture.refused_more
+        troubles.append(f"refused {names}" + (f" and {more:,} more" if more > 0 else ""))
+    if has_contact(picture) and picture.age_s is not None and picture.age_s > INTERVAL_S:
         troubles.append(f"last update {formatting.age(picture.age_s)} ago")
     return troubles

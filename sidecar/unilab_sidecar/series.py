@@ -52,7 +52,9 @@ class Series:
     """What one viewer knows about a run. One owner, no locks; memory is bounded by the number
     of tags, two seconds of updates, 600 points of the reward's course and 100 events."""
 
-    def __init__(self) -> None:
+    def __init__(self, run_dir: str = "") -> None:
+        """``run_dir``: where the viewer sees the run; else its aggregator's word counts."""
+        self._run_dir = run_dir
         self._window = Window()
         self._newest = NewestValues()
         self._rewards = RewardCourse()
@@ -70,6 +72,7 @@ class Series:
         self._newest_unix_ns: int | None = None
         self._behind = False
         self._dropped: int | None = None
+        self._gone: tuple[str, ...] | None = None
 
     def add(self, batch: Batch) -> None:
         """Takes the next batch of the feed."""
@@ -79,7 +82,7 @@ class Series:
         self._behind = batch.behind
         if batch.dropped is not None:
             self._dropped = batch.dropped
-        self._connected = batch.connected
+        self._connected, self._gone = batch.connected, batch.gone
         self._head_age_s = batch.head_age_s
         if batch.snapshot is not None:
             self._newest.add_snapshot(batch.snapshot)
@@ -121,9 +124,11 @@ class Series:
         return Picture(
             stage=self._stage(),
             run=run,
-            run_dir=head.run_dir if head else "",
+            run_dir=self._run_dir or (head.run_dir if head else ""),
             attempt=max(self._attempt, head.attempt if head else 0),
             ended=self._end_status(),
+            ended_text=self._ended.text if self._ended is not None else "",
+            gone=self._gone,
             connected=self._connected,
             silent_s=self._silent_s(),
             restarted_s=self._contact.restarted_s(),
@@ -131,7 +136,7 @@ class Series:
             samples=len(self._window),
             age_s=self._age_s(self._window.newest_mono_ns),
             elapsed_s=last.elapsed_s if last else None,
-            eta_s=_eta_s(last, run) if last else None,
+            eta_s=_eta_s(last, run) if last and self._gone is None else None,
             env_steps=last.env_steps if last else None,
             ranks_reported=last.ranks_reported if last else 0,
             ranks_expected=last.ranks_expected if last else 0,

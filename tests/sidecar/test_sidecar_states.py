@@ -128,7 +128,7 @@ def test_states_are_words_and_troubled_sources_come_first(run: tuple[SampleRun, 
     head = run[0].head(("live", "live", "silent", "lost"))
     shown = replace(run[1], sources=head.sources, ranks_reported=1, missing_ranks=(1,))
     screen = text(shown, 80)
-    assert "! 1 of 2 ranks, missing 1" in screen
+    assert "! n = 1 of 2 ranks, missing 1" in screen
     assert "● 2 live  ○ 1 silent  ✗ 1 lost" in screen
     table = screen.splitlines()[find(screen, "Sources")[0] + 2 :][:4]
     assert [row.split()[1] for row in table] == ["lost", "silent", "live", "live"]

@@ -11,6 +11,7 @@ import click
 
 from unilab_metrics.cli.directories import existing_run
 from unilab_metrics.errors import NoLiveRunError
+from unilab_metrics.storage.standard_streams import fill_standard_streams
 from unilab_metrics.transport.rendezvous import CONNECTION_FILE, bus_directory
 
 _RUN_DIR = click.Path(file_okay=False, path_type=Path)
@@ -30,10 +31,12 @@ copied to this machine with mode 0600.
 
 \b
 Exit codes
-  those of the sidecar, and
+  0  closed, the run has ended, or nobody reads the lines any more
+  1  unexpected, or lines of text cannot be written
   2  an address without --key, or --key without an address
   3  no run in RUN_DIR
-  4  no live run on this machine, or nobody answers at the address
+  4  no live run on this machine, nobody answers at the address, or with --plain and --once: the
+     run was cut off
   5  the key is missing, not private, not for watching, or not taken by the run
   6  the key file is damaged
 """
@@ -62,16 +65,20 @@ _KEY_WITHOUT_ADDRESS = "--key goes with an address, tcp://HOST:PORT"
     help="The run's key for watching; needed for an address.",
 )
 @click.option("--plain", is_flag=True, help="One line every few seconds instead of a screen.")
-def attach(run: str | None, *, key: Path | None, plain: bool) -> None:
+@click.option("--once", is_flag=True, help="One line, and end.")
+@click.option("--wait", is_flag=True, help="Stay for the next attempt of a run that was cut off.")
+def attach(run: str | None, *, key: Path | None, plain: bool, once: bool, wait: bool) -> None:
     """Open a sidecar on a run: the one in RUN_DIR, the one that listens at an address, or the
     newest live one of this machine, also if it is just starting.
 
-    It only reads: closing it, with q or Ctrl+C, never touches the training.
+    It only reads: closing it, with q or Ctrl+C, never touches the training. Of a run that was cut
+    off it says so, with what completes it; lines of text then end, unless --wait is given.
     """
     from unilab_metrics.run.processes import python_environment
     from unilab_metrics.run.view import sidecar_command
 
-    options = ["--plain"] if plain else []
+    flags = {"--plain": plain, "--once": once, "--wait": wait}
+    options = [name for name, is_set in flags.items() if is_set]
     is_address = run is not None and run.startswith("tcp:")
     if is_address != (key is not None):
         raise click.UsageError(_ADDRESS_WITHOUT_KEY if is_address else _KEY_WITHOUT_ADDRESS)
@@ -81,6 +88,7 @@ def attach(run: str | None, *, key: Path | None, plain: bool) -> None:
     else:
         found = _newest_live_run() if run is None else existing_run(Path(run))
         command = sidecar_command(found.absolute(), *options)
+    fill_standard_streams()
     # Replaced, not imported: the command line stays free of the terminal library, and the
     # sidecar is the very process that the shell and the terminal know.
     os.execve(command[0], command, python_environment(os.environ))  # noqa: S606

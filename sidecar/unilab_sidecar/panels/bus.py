@@ -5,10 +5,24 @@ from __future__ import annotations
 from unilab_schema.control import BackendStatus, SourceStatus
 from unilab_schema.identity import LEARNER, SourceKey
 from unilab_sidecar import formatting
-from unilab_sidecar.panels.header import REFERENCES, has_contact
+from unilab_sidecar.alerts import SKEW_S, is_silent
+from unilab_sidecar.flow import flowed, spaced
+from unilab_sidecar.panels.header import REFERENCES
 from unilab_sidecar.panels.parts import heading
 from unilab_sidecar.picture import BusFigures, Note, Picture
-from unilab_sidecar.text import Block, Line, Segment, Style, clean, clip, left, line, right
+from unilab_sidecar.standing import has_contact
+from unilab_sidecar.text import (
+    Block,
+    Line,
+    Segment,
+    Style,
+    clean,
+    clip,
+    left,
+    line,
+    right,
+    width_of,
+)
 
 _STATES: dict[str, tuple[str, Style]] = {
     "live": ("●", "good"),
@@ -22,9 +36,9 @@ _URGENCY = {"lost": 0, "silent": 1}
 _MAX_SOURCES = 16
 USUAL_EVENTS = 5
 _SHOWN_RANKS = 4
-_SKEW_S = 1.0
-_SILENT_S = 5.0
-"""A writer reports once a second."""
+_LABEL_CELLS = 13
+_KIND_CELLS = 18
+_MIN_TEXT = 24
 _TABLE_CELLS = 65
 
 
@@ -55,21 +69,22 @@ def writers(picture: Picture, width: int) -> Block:
     journal = picture.journal
     if journal.update == 0 and not picture.backends:
         return []
-    rows = [clip(_backend(backend, journal.update), width) for backend in picture.backends]
+    rows = [row for backend in picture.backends for row in _backend(backend, journal.update, width)]
     behind = journal.update - journal.durable
     books = [
-        Segment(left("journal", 13), "label"),
         Segment(f"update {journal.update:,}", "value"),
-        Segment(f"  {behind:,} not on disk yet" if behind > 0 else "  all on disk", "dim"),
+        Segment(f"{behind:,} not on disk yet" if behind > 0 else "all on disk", "dim"),
     ]
     if journal.late_values:
-        books.append(Segment(f"  {journal.late_values:,} late", "warn"))
+        books.append(Segment(f"{journal.late_values:,} late", "warn"))
     if journal.quarantined:
-        books.append(Segment(f"  ! {journal.quarantined:,} quarantined", "bad"))
-    trouble = [clip(line(Segment(f"! {clean(journal.problem)}", "bad")), width)]
-    rows += [clip(line(*books), width), *(trouble if journal.problem else [])]
+        books.append(Segment(f"! {journal.quarantined:,} quarantined", "bad"))
+    if journal.problem:
+        # What it is, the header says.
+        books.append(Segment("! failing", "bad"))
+    rows += flowed(_label("journal"), books, width)
     if figures := _figures(picture.bus):
-        rows.append(clip(line(Segment(left("bus", 13), "label"), *figures), width))
+        rows += flowed(_label("bus"), figures, width)
     return [heading("Writers", width), *rows]
 
 
@@ -88,7 +103,12 @@ def events(picture: Picture, width: int, rows: int = USUAL_EVENTS) -> Block:
         room -= note.refused
         shown.append(note)
     reference = REFERENCES[picture.note_reference]
-    return [heading("Events", width), *(clip(_event(note, reference), width) for note in shown)]
+    lines = [row for note in shown for row in _event(note, reference, width)]
+    return [heading("Events", width), *lines[:rows]]
+
+
+def _label(name: str) -> Segment:
+    return Segment(left(clean(name), _LABEL_CELLS), "label")
 
 
 def _figures(bus: BusFigures) -> list[Segment]:
@@ -97,34 +117,37 @@ def _figures(bus: BusFigures) -> list[Segment]:
     if bus.backlog is not None:
         parts.append(Segment(f"{formatting.whole(bus.backlog.value)} frames wait", "value"))
     if bus.ack_latency_ms is not None:
-        text = f"  acked in {formatting.whole(bus.ack_latency_ms.value)} ms"
+        text = f"acked in {formatting.whole(bus.ack_latency_ms.value)} ms"
         parts.append(Segment(text, "dim"))
     if bus.publish_us is not None:
-        text = f"  log() {formatting.whole(bus.publish_us.value)} us"
-        parts.append(Segment(text, "dim"))
+        parts.append(Segment(f"log() {formatting.whole(bus.publish_us.value)} us", "dim"))
     if bus.bad_messages:
-        parts.append(Segment(f"  {bus.bad_messages:,} bad messages", "warn"))
+        parts.append(Segment(f"{bus.bad_messages:,} bad messages", "warn"))
     return parts
 
 
-def _event(note: Note, reference: str) -> Line:
+def _event(note: Note, reference: str, width: int) -> Block:
     kind = "refused" if note.refused else clean(note.kind).replace("_", " ")
     text = clean(note.text)
     # What happened is said once: most texts begin with the word for it.
     if text.startswith(kind):
         text = text[len(kind) :].lstrip(" :")
-    parts = [
-        Segment(f"{right(formatting.age(note.age_s), 7)} {reference}  ", "dim"),
-        Segment(left(kind, 18) if text else kind, "label"),
-        Segment(text, "warn" if note.kind == "warning" else "plain"),
-    ]
+    age = Segment(f"{right(formatting.age(note.age_s), 7)} {reference}  ", "dim")
+    parts: list[Segment] = []
+    if text:
+        parts.append(Segment(text, "warn" if note.kind in ("warning", "lost") else "plain"))
     if note.iteration is not None:
-        parts.append(Segment(f"  iter {note.iteration}", "dim"))
+        parts.append(Segment(f"iter {note.iteration}", "dim"))
     if note.ranks not in ((), (0,)):
         ranks = ", ".join(map(str, note.ranks[:_SHOWN_RANKS]))
         more = ", …" if len(note.ranks) > _SHOWN_RANKS else ""
-        parts.append(Segment(f"  rank{'s' * (len(note.ranks) > 1)} {ranks}{more}", "dim"))
-    return line(*parts)
+        parts.append(Segment(f"rank{'s' * (len(note.ranks) > 1)} {ranks}{more}", "dim"))
+    indent = width_of(age.text) + _KIND_CELLS
+    if not parts or width < indent + _MIN_TEXT:
+        return [clip(line(age, Segment(kind, "label"), *spaced(parts)), width)]
+    label = Segment(left(kind, _KIND_CELLS), "label")
+    first, *rest = flowed(Segment(" " * indent), parts, width)
+    return [line(age, label, *first[1:]), *rest]
 
 
 def _order(source: SourceStatus) -> tuple[int, int, bool, SourceKey]:
@@ -146,23 +169,22 @@ def _source(source: SourceStatus, *, with_host: bool) -> Line:
         Segment(right(formatting.age(source.frame_age_s), 8), "plain"),
         Segment(right(f"{drops:,}", 7), "bad" if drops else "dim"),
         Segment(right(f"{source.lost_frames:,}", 6), "bad" if source.lost_frames else "dim"),
-        Segment(f"  {clean(source.host)}" if with_host else "", "dim"),
     ]
-    if abs(source.clock_skew_s) >= _SKEW_S:
-        parts.append(Segment(f"  clock {source.clock_skew_s:+.0f} s", "warn"))
-    return line(*parts)
+    if abs(source.clock_skew_s) >= SKEW_S:
+        # Which clock is meant, the header says.
+        parts.append(Segment(f"  {source.clock_skew_s:+.0f} s", "warn"))
+    return line(*parts, Segment(f"  {clean(source.host)}" if with_host else "", "dim"))
 
 
-def _backend(backend: BackendStatus, update: int) -> Line:
+def _backend(backend: BackendStatus, update: int, width: int) -> Block:
     behind = max(update - backend.update, 0)
-    style = _WRITER_STATES.get(backend.state, "warn")
-    is_over = backend.state in ("finished", "failed")
-    is_silent = backend.age_s is not None and backend.age_s > _SILENT_S and not is_over
-    return line(
-        Segment(left(clean(backend.name), 13), "label"),
+    parts = [
         Segment(f"update {backend.update:,}", "value"),
-        Segment(f"  {behind:,} behind" if behind else "  up to date", "dim"),
-        Segment(f"  {clean(backend.state)}", style),
-        Segment(f"  silent for {formatting.age(backend.age_s)}" if is_silent else "", "warn"),
-        Segment(f"  {clean(backend.text)}" if backend.text else "", "dim"),
-    )
+        Segment(f"{behind:,} behind" if behind else "up to date", "dim"),
+        Segment(clean(backend.state), _WRITER_STATES.get(backend.state, "warn")),
+    ]
+    if is_silent(backend):
+        parts.append(Segment(f"silent for {formatting.age(backend.age_s)}", "warn"))
+    if backend.text and backend.state in ("running", "finished"):
+        parts.append(Segment(clean(backend.text), "dim"))
+    return flowed(_label(backend.name), parts, width)

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-import math
 from collections import Counter
+from collections.abc import Collection
 
 from unilab_sidecar import formatting
+from unilab_sidecar.alerts import alerts
 from unilab_sidecar.charts import gauge
+from unilab_sidecar.flow import flowed
 from unilab_sidecar.panels.parts import reading_style, reading_text
 from unilab_sidecar.picture import Picture, Reading, Reference
+from unilab_sidecar.standing import has_contact, is_training, state
 from unilab_sidecar.text import (
     Block,
     Line,
@@ -22,8 +25,6 @@ from unilab_sidecar.text import (
     width_of,
 )
 
-SILENT_AFTER_S = 2.0
-"""Without an announcement for so long (they come once a second) the aggregator is silent."""
 _GAP = "   "
 _NAME_CELLS = 40
 REFERENCES: dict[Reference, str] = {
@@ -52,18 +53,17 @@ def title(picture: Picture, width: int) -> str:
 
 
 def header(picture: Picture, width: int, *, short: bool) -> Block:
-    """Three lines; ``short`` uses short titles. A fourth names what could not be logged."""
+    """Three lines; ``short`` uses short titles. Below them whatever is wrong, on as many lines
+    as it needs, and what could not be logged."""
+    said = alerts(picture)
     lines = [
         _progress_line(picture, width),
         clip(_throughput_line(picture, short=short), width),
-        clip(_health_line(picture), width),
+        _health_line(picture, width, {alert.text for alert in said}),
     ]
+    found = [Segment(f"! {alert.text}", alert.style) for alert in said]
+    lines += flowed(None, found, width) if found else []
     return [*lines, _refused_line(picture, width)] if picture.refused else lines
-
-
-def has_contact(picture: Picture) -> bool:
-    """Whether what is shown of the sources is news; of an ended run nobody expects any."""
-    return picture.ended is not None or picture.silent_s <= SILENT_AFTER_S
 
 
 def _window(picture: Picture) -> str:
@@ -72,29 +72,10 @@ def _window(picture: Picture) -> str:
     return f"Avg 2s (n={picture.samples}{late})"
 
 
-def state(picture: Picture) -> Segment:
-    """One word or two about the run, with a mark that needs no colour."""
-    if picture.ended is not None:
-        style: Style = "good" if picture.ended == "completed" else "bad"
-        return Segment(f"■ run ended: {clean(picture.ended)}", style)
-    if picture.stage == "connecting":
-        return Segment("◌ connecting", "warn")
-    if picture.stage == "loading":
-        return Segment("◌ reading the history", "accent")
-    if not has_contact(picture):
-        if math.isinf(picture.silent_s):
-            return Segment("○ no aggregator", "warn")
-        return Segment(f"○ aggregator silent for {formatting.age(picture.silent_s)}", "warn")
-    if picture.stage == "waiting":
-        return Segment("◌ waiting for the first update", "accent")
-    if picture.restarted_s is not None:
-        return Segment(f"● training, aggregator back for {picture.restarted_s:.0f} s", "good")
-    return Segment("● training", "good")
-
-
 def _progress_line(picture: Picture, width: int) -> Line:
     before = state(picture)
     after: list[Segment] = []
+    eta: list[Segment] = []
     fraction: float | None = None
     maximum = picture.run.max_iterations
     if picture.iteration is not None and maximum:
@@ -105,8 +86,10 @@ def _progress_line(picture: Picture, width: int) -> Line:
         after.append(Segment(f"  {fit(text, max(width // 3, 8))}", "label"))
     if picture.iteration is not None:
         after += _pair("elapsed", formatting.duration(picture.elapsed_s), "  ")
-        if picture.ended is None:
-            after += _pair("ETA", formatting.duration(picture.eta_s), "  ")
+        if is_training(picture):
+            eta = _pair("ETA", formatting.duration(picture.eta_s), "  ")
+    if line_width([before, *after, *eta]) <= width:
+        after += eta
     parts = [before]
     if fraction is not None:
         percent = f" {formatting.percent(100 * fraction)}"
@@ -114,7 +97,8 @@ def _progress_line(picture: Picture, width: int) -> Line:
         if room >= 4:
             done, open_part = gauge(fraction, room)
             parts += [Segment("  "), Segment(done, "accent"), Segment(open_part, "dim")]
-        parts.append(Segment(percent, "value"))
+        if line_width([before, *after]) + width_of(percent) <= width:
+            parts.append(Segment(percent, "value"))
     return clip([*parts, *after], width)
 
 
@@ -134,7 +118,7 @@ def _throughput_line(picture: Picture, *, short: bool) -> Line:
     return line(*parts[1:])
 
 
-def _health_line(picture: Picture) -> Line:
+def _health_line(picture: Picture, width: int, said: Collection[str]) -> Line:
     parts: list[Segment] = []
     counts = Counter(source.state for source in picture.sources)
     current = has_contact(picture)
@@ -150,21 +134,25 @@ def _health_line(picture: Picture) -> Line:
     for name, mark, style in marks:
         if counts[name]:
             parts.append(Segment(f"{mark} {counts[name]} {name}  ", style if current else "dim"))
-    if picture.ranks_reported < picture.ranks_expected:
-        missing = ", ".join(map(str, picture.missing_ranks[:8])) or "?"
-        counted = f"{picture.ranks_reported} of {picture.ranks_expected}"
-        parts.append(Segment(f"! {counted} ranks, missing {missing}  ", "bad"))
-    if picture.journal.problem and current:
-        parts.append(Segment(f"! {clean(picture.journal.problem)}  ", "bad"))
     if (dropped := picture.dropped) is not None:
         parts.append(Segment(f"dropped {dropped:,}  ", "bad" if dropped else "dim"))
-    if (note := next((n for n in reversed(picture.notes) if not n.refused), None)) is not None:
-        style: Style = "warn" if note.kind == "warning" else "plain"
-        parts.append(Segment(clean(note.text), style))
-        if note.age_s is not None:
-            words = REFERENCES[picture.note_reference]
-            parts.append(Segment(f" ({formatting.age(note.age_s)} {words})", "dim"))
-    return line(*parts)
+    return clip([*parts, *_last_event(picture, width - line_width(parts), said)], width)
+
+
+def _last_event(picture: Picture, room: int, said: Collection[str]) -> list[Segment]:
+    """With its age, for which the text gives way; what other lines have ``said`` does not count."""
+    news = [note for note in picture.notes if not note.refused and clean(note.text) not in said]
+    if not news:
+        return []
+    note = news[-1]
+    style: Style = "warn" if note.kind in ("warning", "lost") else "plain"
+    age = ""
+    if note.age_s is not None:
+        age = f" ({formatting.age(note.age_s)} {REFERENCES[picture.note_reference]})"
+    return [
+        Segment(fit(clean(note.text), max(room - width_of(age), 0)), style),
+        Segment(age, "dim"),
+    ]
 
 
 def _refused_line(picture: Picture, width: int) -> Line:

@@ -1,0 +1,132 @@
+"""What is wrong with the run, in words that the screen and the plain lines share. Pure."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterable
+from typing import Literal, NamedTuple
+
+from unilab_schema.control import BackendStatus, SourceStatus
+from unilab_sidecar import formatting
+from unilab_sidecar.picture import Picture
+from unilab_sidecar.standing import has_contact
+from unilab_sidecar.text import clean
+
+WRITER_SILENT_S = 5.0
+"""A writer reports once a second."""
+SKEW_S = 1.0
+_BEHIND_UPDATES = 50
+_BEHIND_WINDOWS = 5
+"""A writer is behind if it lacks the updates of so many windows, which last 2 s each."""
+_WAITING_FRAMES = 1000
+_MOST_NAMED = 8
+_WELL = frozenset({"starting", "running", "finished"})
+
+
+class Alert(NamedTuple):
+    """One thing that is wrong, with the text cleaned for a terminal."""
+
+    text: str
+    style: Literal["warn", "bad"] = "bad"
+
+
+def alerts(picture: Picture) -> tuple[Alert, ...]:
+    """What a person should know or do, the most urgent first."""
+    found: list[Alert] = []
+    if picture.ended is not None:
+        if picture.ended_text and picture.ended != "completed":
+            found.append(Alert(clean(picture.ended_text)))
+    elif picture.gone is not None:
+        found.append(Alert(cut_off(picture.gone, picture.run_dir)))
+    current = has_contact(picture) and picture.gone is None
+    if picture.journal.problem and current:
+        found.append(Alert(clean(picture.journal.problem)))
+    if (ranks := missing_ranks(picture)) and picture.gone is None:
+        found.append(Alert(ranks))
+    if current:
+        found += _of_sources(picture)
+        found += _of_writers(picture)
+    if quarantined := picture.journal.quarantined:
+        found.append(Alert(f"{quarantined:,} frames quarantined"))
+    return tuple(found)
+
+
+def missing_ranks(picture: Picture) -> str:
+    """``n = 3 of 4 ranks, missing 2``, empty if all ranks were in the newest update."""
+    if picture.ranks_reported >= picture.ranks_expected:
+        return ""
+    counted = f"n = {picture.ranks_reported} of {picture.ranks_expected} ranks"
+    return f"{counted}, missing {_listed(map(str, picture.missing_ranks)) or 'unknown'}"
+
+
+def cut_off(gone: tuple[str, ...], run_dir: str) -> str:
+    """What is to be said of a run on which nobody is at work, with what completes it."""
+    names = f" (gone: {_listed(map(clean, gone))})" if gone else ""
+    command = f"unilab-metrics recover {shlex.quote(run_dir or 'RUN_DIR')}"
+    return f"nobody on this machine is at work on it{names}; `{clean(command)}` completes it"
+
+
+def _of_sources(picture: Picture) -> list[Alert]:
+    lost = [source for source in picture.sources if source.state == "lost"]
+    silent = [source for source in picture.sources if source.state == "silent"]
+    skewed = [source for source in picture.sources if abs(source.clock_skew_s) >= SKEW_S]
+    found: list[Alert] = []
+    if lost and not picture.ended_text:
+        found += _losses(lost, picture)
+    if silent:
+        named = (f"{_place(one)} for {formatting.age(one.age_s)}" for one in silent)
+        found.append(Alert("silent: " + _listed(named), "warn"))
+    if skewed:
+        named = (f"{_place(one)} {one.clock_skew_s:+.0f} s" for one in skewed)
+        found.append(Alert("clocks differ: " + _listed(named), "warn"))
+    return found
+
+
+def _losses(lost: list[SourceStatus], picture: Picture) -> list[Alert]:
+    """Each with the last word about its end if there is one, the others by their names."""
+    told: list[str] = []
+    others: list[str] = []
+    for source in lost:
+        start = f"{source.key.place} ("
+        texts = [n.text for n in picture.notes if n.kind == "lost" and n.text.startswith(start)]
+        if texts and len(told) < _MOST_NAMED:
+            told.append(clean(texts[-1]))
+        else:
+            others.append(_place(source))
+    return [Alert(text) for text in told] + ([Alert(f"lost: {_listed(others)}")] if others else [])
+
+
+def _of_writers(picture: Picture) -> list[Alert]:
+    found: list[Alert] = []
+    for backend in picture.backends:
+        name = f"writer of {clean(backend.name)}"
+        text = f": {clean(backend.text)}" if backend.text else ""
+        if backend.state not in _WELL:
+            style: Literal["warn", "bad"] = "bad" if backend.state == "failed" else "warn"
+            found.append(Alert(f"{name} {clean(backend.state)}{text}", style))
+        elif is_silent(backend):
+            found.append(Alert(f"{name} silent for {formatting.age(backend.age_s)}", "warn"))
+        behind = picture.journal.update - backend.update
+        if behind > max(_BEHIND_UPDATES, _BEHIND_WINDOWS * picture.samples):
+            found.append(Alert(f"{name} is {behind:,} updates behind", "warn"))
+    backlog = picture.bus.backlog
+    if backlog is not None and backlog.stale_s is None and backlog.value >= _WAITING_FRAMES:
+        text = f"{formatting.whole(backlog.value)} frames wait in the spools"
+        found.append(Alert(text, "warn"))
+    return found
+
+
+def is_silent(backend: BackendStatus) -> bool:
+    """Whether a writer that should say something does not."""
+    is_over = backend.state in ("finished", "failed")
+    return backend.age_s is not None and backend.age_s > WRITER_SILENT_S and not is_over
+
+
+def _place(source: SourceStatus) -> str:
+    return clean(source.key.place)
+
+
+def _listed(names: Iterable[str]) -> str:
+    shown = list(names)
+    more = len(shown) - _MOST_NAMED
+    return ", ".join(shown[:_MOST_NAMED]) + (f" and {more:,} more" if more > 0 else "")
