@@ -49,8 +49,8 @@ def test_a_slow_backend_start_delays_neither_init_nor_the_first_barrier(tmp_path
     for rank in ranks:
         assert rank.stdout is not None
         times = json.loads(rank.stdout.readline())
-        assert times["init_s"] < 0.5
-        assert times["barrier_s"] < 5.0
+        assert times["init_s"] < START_S / 2
+        assert times["barrier_s"] < START_S
     # From here on nothing is logged before the slow start has begun.
     until(lambda: processes("write"), 30.0)
     run_dir = only_run(logs)

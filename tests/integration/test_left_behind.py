@@ -128,7 +128,7 @@ def test_closing_asks_for_the_aggregator_at_once_and_in_a_hurry(tmp_path: Path) 
     assert [hurry for at_s, hurry in keeper.calls if at_s < began_s] == [False]
     hurried = [at_s for at_s, hurry in keeper.calls if hurry]
     assert len(hurried) >= 2
-    assert hurried[0] - began_s < 0.3
+    assert hurried[0] - began_s < 1.0, "not with the next regular call"
 
 
 def test_who_starts_no_aggregator_does_not_wait_for_long_when_none_answers(

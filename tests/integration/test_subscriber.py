@@ -257,13 +257,13 @@ def test_the_age_of_data_grows_from_the_newest_update(start: Start, attach: Atta
     subscriber = attach()
     collect(subscriber, reached(1))
     deadline_s = time.monotonic() + 10
-    while (subscriber.data_age_s or 0.0) < 0.3:
+    while (subscriber.data_age_s or 0.0) < 1.0:
         assert time.monotonic() < deadline_s
-        subscriber.poll(20)
+        subscriber.poll(100)
     aggregator.commit()
     collect(subscriber, reached(2))
     assert subscriber.data_age_s is not None
-    assert subscriber.data_age_s < 0.3
+    assert subscriber.data_age_s < 1.0
 
 
 def test_a_poll_without_news_takes_its_time_and_no_more(start: Start, attach: Attach):
