@@ -105,6 +105,7 @@ def aggregate(
     """
     from unilab_metrics.aggregate.aggregator import run_aggregator
     from unilab_metrics.aggregate.options import BackendProcess, Options
+    from unilab_metrics.aggregate.process_log import say
     from unilab_metrics.run.bus_settings import clear_launch, read_settings
     from unilab_metrics.run.launch_file import sweep_launches
     from unilab_metrics.run.lease_holder import holder_of
@@ -112,6 +113,8 @@ def aggregate(
     from unilab_metrics.run.summary import read_summary, write_summary
     from unilab_metrics.run.supervision import WRITER_HUNG_AFTER_S, Supervisor
     from unilab_metrics.storage.lease import is_free, owner_pid
+    from unilab_metrics.storage.places import spool_candidates
+    from unilab_metrics.storage.removed_runs import sweep_removed_runs
     from unilab_metrics.transport.rendezvous import bus_directory
 
     run_dir = existing_run(run_dir).absolute()
@@ -134,6 +137,8 @@ def aggregate(
         job_address=os.environ.get("MASTER_ADDR", ""),
         backends={name: writer(name) for name in backends or settings.backends},
     )
+    for swept in sweep_removed_runs(spool_candidates()):
+        say(str(swept))
     try:
         status = run_aggregator(run_dir, options, write_summary=write_summary)
     except LeaseHeldError as error:
