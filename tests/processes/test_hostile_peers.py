@@ -201,6 +201,29 @@ def test_a_flood_of_idle_connections_leaves_those_who_were_there_alone(
     training.end()
 
 
+@pytest.mark.slow
+def test_more_peers_of_this_node_than_there_are_descriptors_end_nothing(
+    run_dir: Path, trainings: list[Training]
+):
+    training = Training(run_dir, "160")
+    trainings.append(training)
+    training.log(10)
+    with Subscriber.attach(run_dir) as viewer, contextlib.ExitStack() as opened:
+        until(lambda: viewer.poll(50) or viewer.head)
+        most = 0
+        for n in range(300):
+            with contextlib.suppress(OSError):
+                opened.enter_context(open_raw((training.file.ingest, training.file.fetch)[n % 2]))
+            if n % 10 == 0:
+                training.log(1)
+                viewer.poll(20)
+                most = max(most, psutil.Process(training.pid).num_fds())
+            assert viewer.connected
+        assert 90 < most < 160
+    training.end()
+    assert "too many connections" in (bus_directory(run_dir) / "aggregator.log").read_text()
+
+
 def test_what_a_source_says_twice_counts_once(run_dir: Path, trainings: list[Training]):
     training = Training(run_dir)
     trainings.append(training)

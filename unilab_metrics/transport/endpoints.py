@@ -11,6 +11,7 @@ import zmq
 from unilab_metrics.errors import EndpointError, StorageError
 from unilab_metrics.transport import crowd, monitoring, sockets
 from unilab_metrics.transport.authentication import IPC_USER, Authenticator
+from unilab_metrics.transport.crowd import Crowd
 from unilab_metrics.transport.memory_bound import MemoryBound
 from unilab_metrics.transport.monitoring import Happening, Monitor
 from unilab_metrics.transport.refusals import Refusals
@@ -49,12 +50,13 @@ class Endpoints:
         """``stem``: of the ipc endpoints. ``bind``: empty for no TCP, else see
         :class:`TcpDoor`, as for ``towards``. Raises :class:`EndpointError` for ipc only."""
         self._refusals = Refusals(say)
+        self.ipc = TcpEndpoints(f"{stem}.in", f"{stem}.out", f"{stem}.ask", "")
+        self._crowd = Crowd(self.ipc[:3], crowd.capacity(crowd.descriptor_limit()))
         self._memory = memory or MemoryBound()
         self._door: TcpDoor | None = None
         self._monitors: list[Monitor] = []
         self._opened: list[zmq.Socket[bytes]] = []
         self._authenticator = Authenticator(context, self._refusals)
-        self.ipc = TcpEndpoints(f"{stem}.in", f"{stem}.out", f"{stem}.ask", "")
         self.tcp = _NO_TCP
         self.problem = ""
         try:
@@ -107,12 +109,12 @@ class Endpoints:
 
     def _heed(self, happening: Happening) -> None:
         is_tcp = happening.endpoint.startswith("tcp:")
-        if is_tcp and self._door is not None and not self._door.crowd.heed(happening):
-            self._refusals.note("a peer over TCP", TOO_MANY, time.monotonic())
+        peer = "a peer over TCP" if is_tcp else "a peer over ipc"
+        if not self._crowd.heed(happening):
+            self._refusals.note(peer, TOO_MANY, time.monotonic())
         is_failure = happening.kind == monitoring.NO_PROTOCOL
         # Over ipc those are our own looks at whether somebody listens.
         if is_failure or (happening.kind == monitoring.BROKEN_OFF and is_tcp):
-            peer = "a peer over TCP" if is_tcp else "a peer over ipc"
             self._refusals.note(peer, _reason(happening), time.monotonic())
 
     def may_publish(self, user: str, rank: int) -> bool:
@@ -151,7 +153,9 @@ class Endpoints:
         self, bus_dir: Path, bind: str, towards: str, say: Callable[[str], None]
     ) -> None:
         try:
-            self._door = TcpDoor(self.sockets, bus_dir, bind, towards=towards, say=say)
+            self._door = TcpDoor(
+                self.sockets, bus_dir, bind, crowd=self._crowd, towards=towards, say=say
+            )
         except (EndpointError, StorageError, OSError) as error:
             self.problem = f"other nodes cannot reach this run: {error}"
             return

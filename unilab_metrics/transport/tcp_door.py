@@ -21,7 +21,7 @@ from unilab_metrics.transport.addresses import (
     reachable_host,
 )
 from unilab_metrics.transport.allow_list import NOBODY, AllowList
-from unilab_metrics.transport.crowd import Crowd, capacity
+from unilab_metrics.transport.crowd import Crowd
 from unilab_metrics.transport.ports import Ports, keep_ports, wanted_ports
 
 _LOOK_INTERVAL_S = 0.2
@@ -54,8 +54,7 @@ class BoundSockets(NamedTuple):
 class TcpDoor:
     """Lets the sockets listen on TCP, and cuts off whoever loses its permission.
 
-    Owned by the sockets' thread. ``endpoints`` is what the connection file says; ``crowd`` must
-    be told what the sockets' monitors see.
+    Owned by the sockets' thread. ``endpoints`` is what the connection file says.
     """
 
     def __init__(
@@ -64,10 +63,12 @@ class TcpDoor:
         bus_dir: Path,
         bind: str,
         *,
+        crowd: Crowd,
         towards: str = "",
         say: Callable[[str], None],
     ) -> None:
         """``bind``: ``tcp://HOST[:PORT]`` or ``auto``. ``towards``: a host of the same job.
+        ``crowd``: must be told what the sockets' monitors see.
 
         Raises :class:`EndpointError` and :class:`KeyFileError` if it cannot be, ``OSError``
         and ``UnsafePathError`` if the keys cannot be made.
@@ -101,7 +102,8 @@ class TcpDoor:
             self.close()
             raise
         keep_ports(bus_dir, ports)
-        self.crowd = Crowd((address.port for _, address in self._places), capacity())
+        self._crowd = crowd
+        self._crowd.doors.update(address.endpoint for _, address in self._places)
         self.endpoints = TcpEndpoints(
             ingest=TcpAddress(host, ports.ingest).endpoint,
             announce=TcpAddress(host, ports.announce).endpoint,
@@ -169,7 +171,7 @@ class TcpDoor:
             if (made, address) not in self._waiting:
                 sockets.unbind_tcp(made, address)
                 self._waiting.append((made, address))
-        self.crowd.cut_off({address.port for _, address in places})
+        self._crowd.cut_off({address.port for _, address in places})
         deadline_s = time.monotonic() + _REBIND_S
         while self._waiting and time.monotonic() < deadline_s:
             self._bind_again()

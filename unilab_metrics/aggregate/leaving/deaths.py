@@ -13,9 +13,11 @@ from pathlib import Path
 from unilab_metrics.aggregate.folding.sources import SourceState
 from unilab_metrics.storage.endings import noted_status
 from unilab_metrics.storage.process_table import Watched
+from unilab_metrics.transport.crowd import descriptor_limit
 
 _MOST_WATCHED = 512
-"""Each costs a descriptor."""
+_SHARE = 16
+"""Each costs a descriptor, so at most that part of them is used for it."""
 
 
 class Deaths:
@@ -26,13 +28,14 @@ class Deaths:
         self._bus_dir = bus_dir
         self._boot_id = boot_id
         self._watched: dict[int, Watched] = {}
+        self._most = min(_MOST_WATCHED, descriptor_limit() // _SHARE)
 
     def watch(self, source: SourceState) -> None:
         """A source that lives; cheap when it is known."""
         identity = source.identity
         if source.index in self._watched or identity.boot_id != self._boot_id:
             return
-        if len(self._watched) < _MOST_WATCHED:
+        if len(self._watched) < self._most:
             self._watched[source.index] = Watched(identity.pid, identity.started_mono_ns)
 
     def forget(self, source: SourceState) -> None:
