@@ -240,7 +240,7 @@ def test_a_damaged_history_is_told_from_one_with_a_hole(run: ToyRun) -> None:
     path.write_bytes(data)
     done = CliRunner().invoke(commands, ["verify", str(run.run_dir)])
     assert done.exit_code == ExitCode.DAMAGED
-    assert done.output.endswith("the history is damaged in 1 place\n")
+    assert done.output.endswith(f"the history is damaged in 1 place (in {path.name})\n")
 
 
 def test_a_live_run_has_not_ended_yet(run: ToyRun) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import importlib
+import os
 from typing import Any
 
 import click
@@ -92,7 +93,9 @@ def _fact(error: OSError | MemoryError) -> str:
     """What happened to which file, without a traceback: it is the user's to put right."""
     if isinstance(error, MemoryError):
         return "out of memory"
-    where = f"{error.filename}: " if error.filename else ""
+    # Of two names the second is the file that was to be: a temporary one takes its place.
+    name = error.filename2 or error.filename
+    where = f"{os.fsdecode(name)}: " if name and not isinstance(name, int) else ""
     return f"{where}{error.strerror or error}"
 
 

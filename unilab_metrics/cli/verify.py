@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from unilab_metrics.cli.directories import existing_run
-from unilab_metrics.errors import StorageError, VerificationError
+from unilab_metrics.errors import ExitCode, StorageError, VerificationError
 
 _EPILOG = """\b
 Examples
@@ -19,7 +19,8 @@ Examples
 Exit codes
   0  everything agrees; of a live run, as far as it has come
   3  no run in RUN_DIR
-  6  a damaged journal, or one of a version that this program does not know
+  6  a damaged journal, or one of a version that this program does not know; also settings or a
+     summary that cannot be read: all the rest agrees then
   7  something is missing, doubled or changed, or waits in a spool for `recover`; the first
      difference is named
 """
@@ -34,7 +35,7 @@ Exit codes
     help="The backends hold every N-th iteration; as the run was started by default.",
 )
 @click.option("--json", "as_json", is_flag=True, help="One JSON object instead of lines.")
-def verify(run_dir: Path, log_interval: int | None, *, as_json: bool) -> int | None:
+def verify(run_dir: Path, log_interval: int | None, *, as_json: bool) -> int:
     """Compare what the processes of RUN_DIR wrote with its journal and its backends.
 
     Spools against the journal: every record once, what is lost named. The wal, folded once
@@ -60,4 +61,4 @@ def verify(run_dir: Path, log_interval: int | None, *, as_json: bool) -> int | N
     else:
         for line in report(verified):
             click.echo(line)
-    return None
+    return ExitCode.DAMAGED if verified.unread else ExitCode.OK

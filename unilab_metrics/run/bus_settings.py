@@ -55,7 +55,7 @@ def clear_launch(launch: str, run_dir: Path, spools: Iterable[Path]) -> None:
 
 def has_settings(run_dir: Path) -> bool:
     """Whether a rank 0 has opened the run."""
-    return (bus_directory(run_dir) / SETTINGS_FILE).exists()
+    return os.path.lexists(bus_directory(run_dir) / SETTINGS_FILE)
 
 
 def read_settings(run_dir: Path) -> BusSettings:

@@ -14,7 +14,7 @@ from unilab_metrics.run.bus_settings import SETTINGS_FILE, read_settings
 from unilab_metrics.run.summary import read_summary
 from unilab_metrics.storage.lease import settled_pid
 from unilab_metrics.storage.records import scan
-from unilab_metrics.storage.segments import list_segments
+from unilab_metrics.storage.segments import list_segments, read_segment
 from unilab_metrics.storage.spool_places import live_processes, spool_places
 from unilab_metrics.transport.rendezvous import (
     AGGREGATOR_LEASE,
@@ -70,7 +70,7 @@ def state_of(run_dir: Path) -> str:
 def _has_ended(bus_dir: Path) -> bool:
     """Whether the history's last word is an end."""
     for path in reversed(list_segments(bus_dir, "history")):
-        entries = [record.kind for record in scan(path.read_bytes()).records if record.sequence]
+        entries = [record.kind for record in scan(read_segment(path)).records if record.sequence]
         entries = [kind for kind in entries if kind != KIND_OF[UpdateLayout]]
         if entries:
             return entries[-1] == KIND_OF[RunEnded]

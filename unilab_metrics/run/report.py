@@ -27,7 +27,7 @@ def report_lines(run_dir: Path, *, stopped_by: int | None = None) -> list[str]:
     bus = cast("dict[str, Any]", summary.get("bus", {}))
     lines += [
         f"Status         {_status(summary, stopped_by)}",
-        f"Iterations     {summary.get('completed_iterations', 0):,}"
+        f"Iterations     {_number(summary.get('completed_iterations', 0))}"
         + _env_steps(summary)
         + f", {_count(bus.get('world_size', 1), 'rank')}"
         + f", {_count(len(bus.get('sources', [])), 'source')}",
@@ -113,7 +113,12 @@ def _count(number: int, what: str) -> str:
 
 def _env_steps(summary: dict[str, Any]) -> str:
     steps = summary.get("total_env_steps")
-    return "" if steps is None else f", {steps:,} environment steps"
+    return "" if steps is None else f", {_number(steps)} environment steps"
+
+
+def _number(value: Any) -> str:
+    # The training's own summary may say anything.
+    return f"{value:,}" if isinstance(value, int | float) else str(value)
 
 
 def _short(path: Path) -> str:

@@ -25,6 +25,24 @@ from unilab_schema.metrics import METRIC_SCHEMA_VERSION
 _MAX_BYTES = 16 * 1024 * 1024
 
 
+class _Bus(msgspec.Struct):
+    attempt: int = 0
+    world_size: int = 1
+    updates: int = 0
+    backends: dict[str, int] = {}
+    lost_frames: int = 0
+    dropped_calls: dict[str, int] = {}
+    sources: list[dict[str, Any]] = []
+    quarantined_frames: int = 0
+
+
+class _Shape(msgspec.Struct):
+    """What readers rely on: anybody may have put the file there."""
+
+    status: str | None = None
+    bus: _Bus | None = None
+
+
 def write_summary(outcome: RunOutcome) -> None:
     """Put ``run_summary.json`` in place. Raises ``OSError``."""
     text = msgspec.json.format(msgspec.json.encode(summary_fields(outcome)), indent=2)
@@ -32,12 +50,30 @@ def write_summary(outcome: RunOutcome) -> None:
 
 
 def read_summary(run_dir: Path) -> dict[str, Any] | None:
-    """The summary of a run, ``None`` if there is none that can be read."""
+    """The summary of a run, ``None`` if there is none that can be read. What it says of the bus
+    has the types that it was written with."""
+    return _read(run_dir)[0]
+
+
+def summary_fault(run_dir: Path) -> str:
+    """Why the summary that is there cannot be read; empty if it can, or if there is none."""
+    return _read(run_dir)[1]
+
+
+def _read(run_dir: Path) -> tuple[dict[str, Any] | None, str]:
     try:
         data = read_regular(run_dir / RUN_SUMMARY_FILE, _MAX_BYTES)
-        return msgspec.json.decode(data, type=dict[str, Any])
-    except (OSError, StorageError, msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-        return None
+        found = msgspec.json.decode(data, type=dict[str, Any])
+        msgspec.convert(found, _Shape)
+    except (FileNotFoundError, NotADirectoryError):
+        return None, ""
+    except OSError as error:
+        return None, error.strerror or str(error)
+    except StorageError as error:
+        return None, error.reason
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+        return None, f"damaged: {error}"
+    return found, ""
 
 
 def summary_fields(outcome: RunOutcome) -> dict[str, Any]:

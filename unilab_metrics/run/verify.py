@@ -18,11 +18,17 @@ import numpy as np
 
 from unilab_metrics.errors import ExitCode, RunNotFoundError, StorageError, VerificationError
 from unilab_metrics.run.bus_settings import read_settings
+from unilab_metrics.run.damaged_files import damaged_segments, in_files, unread_files
 from unilab_metrics.run.event_points import Point, held_position, marked_points
 from unilab_metrics.run.summary import read_summary
 from unilab_metrics.run.verify_journal import JournalFacts, verify_journal
 from unilab_metrics.storage.lease import settled_pid
-from unilab_metrics.subscribe.history import HistoryReader, HistoryRecord
+from unilab_metrics.subscribe.history import (
+    HISTORY_KINDS,
+    HISTORY_PREFIX,
+    HistoryReader,
+    HistoryRecord,
+)
 from unilab_metrics.transport.rendezvous import aggregator_lease, bus_directory
 from unilab_metrics.write.items import Scalar, Scalars
 from unilab_metrics.write.position import Position
@@ -63,7 +69,8 @@ class Verified(NamedTuple):
     ended, or is live, may still lack, if it has any. ``lost_frames`` and ``dropped_calls``: what never reached the
     history, ``None`` if the run left no summary. ``journal``: ``None`` without a wal.
     ``is_live``: whether an aggregator or a writer is at work, so that this holds as far as it has
-    come."""
+    come. ``unread``: files of the run that are there and cannot be read, and why, without which
+    the proof is not whole."""
 
     history: HistoryFacts
     points_per_tag: dict[str, int]
@@ -74,6 +81,7 @@ class Verified(NamedTuple):
     backends: tuple[BackendFacts, ...] = ()
     journal: JournalFacts | None = None
     is_live: bool = False
+    unread: tuple[str, ...] = ()
 
 
 class DamagedHistoryError(StorageError):
@@ -83,7 +91,8 @@ class DamagedHistoryError(StorageError):
 
     def __init__(self, bus_dir: Path, places: int) -> None:
         where = "1 place" if places == 1 else f"{places} places"
-        super().__init__(bus_dir, f"the history is damaged in {where}")
+        names = damaged_segments(bus_dir, HISTORY_PREFIX, HISTORY_KINDS)
+        super().__init__(bus_dir, f"the history is damaged in {where}{in_files(names)}")
         self.places = places
 
 
@@ -144,6 +153,7 @@ def _verify(run_dir: Path, log_interval: int, *, is_live: bool) -> Verified:
         backends,
         journal,
         is_live,
+        tuple(unread_files(run_dir)),
     )
 
 

@@ -8,9 +8,11 @@ from typing import Any, NamedTuple, cast
 
 from unilab_metrics.aggregate.folding.sources import SourceState
 from unilab_metrics.aggregate.folding.state import Publication
+from unilab_metrics.aggregate.journaling.recovery import WAL_KINDS
 from unilab_metrics.aggregate.journaling.refolding import Refold
 from unilab_metrics.errors import ExitCode, StorageError, VerificationError
 from unilab_metrics.run.bus_settings import read_settings
+from unilab_metrics.run.damaged_files import damaged_segments, in_files
 from unilab_metrics.run.summary import read_summary
 from unilab_metrics.storage.lease import settled_pid
 from unilab_metrics.storage.spool_places import spool_places, spools_in
@@ -29,7 +31,8 @@ class DamagedWalError(StorageError):
 
     def __init__(self, bus_dir: Path, places: int) -> None:
         where = "1 place" if places == 1 else f"{places} places"
-        super().__init__(bus_dir, f"the wal is damaged in {where}")
+        names = damaged_segments(bus_dir, "wal", WAL_KINDS)
+        super().__init__(bus_dir, f"the wal is damaged in {where}{in_files(names)}")
         self.places = places
 
 

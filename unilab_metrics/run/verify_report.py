@@ -33,18 +33,19 @@ def report(verified: Verified) -> list[str]:
         if not verified.is_live and verified.journal is not None:
             lines.append("state        nobody is at work on it; `unilab-metrics recover` ends it")
     elif verified.lost_frames is None:
-        lines.append("losses       unknown: the run left no summary")
+        lines.append("losses       unknown: the run left no summary that can be read")
     else:
         dropped = dropped_text(verified.dropped_calls or {})
         lines.append(f"losses       {verified.lost_frames} frames lost, dropped: {dropped}")
-    return lines
+    return lines + [f"not read     {problem}" for problem in verified.unread]
 
 
 def report_fields(verified: Verified) -> dict[str, Any]:
     """The result for programs."""
     journal = verified.journal
     return {
-        "ok": True,
+        "ok": not verified.unread,
+        "unread": list(verified.unread),
         "live": verified.is_live,
         "status": verified.history.ended,
         "entries": verified.history.entries,

@@ -16,6 +16,7 @@ import msgspec
 
 from unilab_metrics import crash_points
 from unilab_metrics.errors import DamagedFileError, StorageFullError, UnknownVersionError
+from unilab_metrics.storage.bounded_reading import open_regular
 from unilab_metrics.storage.records import (
     HEADER,
     HEADER_BYTES,
@@ -160,8 +161,17 @@ def list_segments(directory: Path, prefix: str) -> list[Path]:
 
 
 def open_segment(path: Path) -> int:
-    """A descriptor for reading. Raises ``OSError``, also for a symlink."""
-    return os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    """A descriptor for reading. Raises ``OSError``, also for what is no regular file."""
+    return open_regular(path, follow=False)
+
+
+def read_segment(path: Path) -> bytes:
+    """A segment as it lies there. Raises ``OSError`` as :func:`open_segment` does."""
+    fd = open_segment(path)
+    try:
+        return read_at(fd, 0, os.fstat(fd).st_size)
+    finally:
+        os.close(fd)
 
 
 def sync_file(path: Path) -> None:

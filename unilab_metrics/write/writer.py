@@ -248,7 +248,9 @@ def _take_lease(bus: Path, name: str, wait_s: float) -> Lease:
 
 def _journal(bus: Path) -> str:
     """Hex id of the history; empty while it has no complete header."""
-    for path in list_segments(bus, HISTORY_PREFIX):
+    # A damaged header of the history costs the backend nothing: the wal is of the same journal.
+    history = list_segments(bus, HISTORY_PREFIX)
+    for path in [*history, *(list_segments(bus, "wal") if history else [])]:
         with contextlib.suppress(DamagedFileError):
             header = read_segment_header(path)
             if header is not None:

@@ -26,6 +26,7 @@ from unilab_metrics.storage.segments import (
     list_segments,
     open_segment,
     read_at,
+    read_segment,
     segment_name,
 )
 from unilab_schema.codec import FrameDecodeError, RecordKind, decode_payload, encode_payload
@@ -112,7 +113,7 @@ class BlockStore:
             self._segment.close()
 
     def _index(self, path: Path) -> None:
-        data = path.read_bytes()
+        data = read_segment(path)
         for record in scan(data).records:
             if record.kind != RecordKind.BIN_BLOCK:
                 continue

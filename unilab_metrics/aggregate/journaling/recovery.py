@@ -29,7 +29,7 @@ from unilab_metrics.storage.segments import (
 from unilab_schema.codec import FrameDecodeError, RecordKind, decode_payload
 
 # A batch entry holds whole records, so a scan must not take the inner ones for outer ones.
-_WAL_KINDS = frozenset([KIND_SEGMENT_HEADER, *EntryKind])
+WAL_KINDS = frozenset([KIND_SEGMENT_HEADER, *EntryKind])
 HISTORY_KINDS = frozenset([KIND_SEGMENT_HEADER, *(k for k in RecordKind if 32 <= k < 64)])
 _PEEK_BYTES = 256 * 1024
 
@@ -157,7 +157,7 @@ def _fold(paths: list[Path], limits: dict[str, int], history_last: int) -> _Fold
     damaged = 0
     name, valid_bytes = "", 0
     for path in paths:
-        segment = _read(path, limits.get(path.name), _WAL_KINDS)
+        segment = _read(path, limits.get(path.name), WAL_KINDS)
         if segment.valid_bytes:
             name, valid_bytes = path.name, segment.valid_bytes
         damaged += segment.damaged

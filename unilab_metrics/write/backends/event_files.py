@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
+from unilab_metrics.storage.bounded_reading import open_regular
 from unilab_metrics.storage.segments import SegmentWriter
 from unilab_metrics.write.backends.event_encoding import read_mark
 from unilab_metrics.write.backends.event_records import (
@@ -53,7 +54,7 @@ def read_records(path: Path) -> Iterator[EventRecord]:
 
     A record's data is valid until the next record is asked for.
     """
-    with path.open("rb") as file:
+    with os.fdopen(open_regular(path), "rb") as file:
         start = 0
         held = b""
         while True:

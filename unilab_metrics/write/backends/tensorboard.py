@@ -87,7 +87,7 @@ class TensorBoardBackend:
                     position = marked.position
                     break
         except OSError as error:
-            raise BackendError(self._run_dir, why(error)) from error
+            raise BackendError(error.filename or self._run_dir, why(error)) from error
         self._held = position.of_journal(journal)
         self._selection = Selection(self._held, self._log_interval)
         return min(self._held.update, self._held.replay)
