@@ -19,9 +19,9 @@ import zmq
 
 from unilab_metrics.aggregate import presence
 from unilab_metrics.aggregate.announcing.announcer import Announcer
+from unilab_metrics.aggregate.closing import Closing
 from unilab_metrics.aggregate.core import Core
 from unilab_metrics.aggregate.endurance import Endurance, needing, raise_descriptor_limit
-from unilab_metrics.aggregate.folding.entries import RunEnd
 from unilab_metrics.aggregate.journaling.blocks import BlockStore
 from unilab_metrics.aggregate.journaling.journal import Journal
 from unilab_metrics.aggregate.leaving.awaited import awaited
@@ -29,7 +29,6 @@ from unilab_metrics.aggregate.leaving.leftovers import SpoolDirectories
 from unilab_metrics.aggregate.leaving.liveness import Liveness
 from unilab_metrics.aggregate.leaving.newcomers import Newcomers
 from unilab_metrics.aggregate.options import Options
-from unilab_metrics.aggregate.outcome import end_status, outcome_of
 from unilab_metrics.aggregate.patience import Patience, everyone_is_gone
 from unilab_metrics.aggregate.process_log import say
 from unilab_metrics.aggregate.receiving.bus_meter import BusMeter
@@ -47,10 +46,6 @@ from unilab_metrics.transport.rendezvous import AGGREGATOR_LEASE, bus_directory
 _LIVENESS_INTERVAL_NS = 300_000_000
 _IDLE_MS = 250
 _BUSY_MS = 10
-_SAY_CLOSED_NS = 500_000_000
-_FULL_DISK_NS = 10_000_000_000
-"""How long the end of a run waits for a disk that is full or fails; as its writers do."""
-_TELL_NS = 5_000_000_000
 _PAUSE_NS = 400_000_000
 _REJOIN_NS = 3_000_000_000
 
@@ -109,7 +104,6 @@ class _Aggregator:
         self._patience = Patience(options, core.state.data)
         self._has_more = False
         self._endurance = Endurance()
-        self._closing_mono_ns = 0
         self._poller = zmq.Poller()
 
     def run(self) -> int:
@@ -195,7 +189,21 @@ class _Aggregator:
             self._finish_turn()
             say("ended by SIGTERM while sources live; their frames wait in the spools")
             return ExitCode.UNEXPECTED
-        return self._close_run()
+        return self._closing().run()
+
+    def _closing(self) -> Closing:
+        return Closing(
+            self._core,
+            run_dir=self._run_dir,
+            drain_s=self._options.drain_s,
+            ingest=self._ingest,
+            liveness=self._liveness,
+            announcer=self._announcer,
+            writers=self._writers,
+            endurance=self._endurance,
+            turn=self._turn,
+            write_summary=self._write_summary,
+        )
 
     def _is_over(self) -> bool:
         if not self._patience.is_over(self._newcomers.ranks):
@@ -204,7 +212,10 @@ class _Aggregator:
         self._endurance.attempt("spools", self._liveness.check_for_the_last_time)
         return self._patience.is_over(self._newcomers.ranks)
 
-    # --- one turn ------------------------------------------------------------------------
+    def _awaited(self) -> str:
+        return awaited(
+            self._core.state.data, self._writers.behind(self._core.journal.committed_update)
+        )
 
     def _turn(self) -> None:
         busy = self._core.journal.is_syncing or self._core.state.data.windows.open
@@ -249,65 +260,3 @@ class _Aggregator:
         """Of a run that has another aggregator now, nothing is removed, answered or announced."""
         if not self._lease.is_in_place:
             raise LeaseHeldError(self._lease.path, owner_pid(self._lease.path))
-
-    # --- the end -------------------------------------------------------------------------
-
-    def _close_run(self) -> int:
-        core = self._core
-        self._ingest.is_closing = self._liveness.is_closing = True
-        core.seal_all()
-        if core.state.data.ended is None:
-            status, text = end_status(core.state.data)
-            core.fold(RunEnd(status, text, time.time_ns()))
-        began_ns = self._closing_mono_ns = time.monotonic_ns()
-        deadline_ns = began_ns + int(self._options.drain_s * 1e9)
-        is_told = False
-        while time.monotonic_ns() < deadline_ns and not self._is_complete():
-            self._turn()
-            if self._core.problem and self._has_waited():
-                break
-            if not is_told and time.monotonic_ns() - began_ns > _TELL_NS:
-                # Readers of the summary do not wait for a backend that is stuck.
-                self._summarise()
-                is_told = True
-        self._summarise()
-        self._ingest.say_closed()
-        self._announcer.announce(force=True)
-        end_ns = time.monotonic_ns() + _SAY_CLOSED_NS
-        while time.monotonic_ns() < end_ns and self._someone_waits():
-            self._turn()
-        self._liveness.remove_finished()
-        if core.problem or core.journal.has_uncommitted:
-            say(f"{core.problem or 'not everything is committed'}; ended without it")
-            return ExitCode.UNEXPECTED
-        return ExitCode.OK
-
-    def _summarise(self) -> None:
-        troubles = [text for text in (*self._core.untold, self._core.problem) if text]
-        peers, backends = self._ingest.peers, self._writers.updates()
-        outcome = outcome_of(self._core.state, self._run_dir, peers, backends, troubles)
-        self._endurance.attempt("run summary", lambda: self._write_summary(outcome))
-
-    def _is_complete(self) -> bool:
-        core = self._core
-        last = core.journal.committed_update
-        if core.journal.has_uncommitted or core.durable_update < last:
-            return False
-        return self._writers.is_complete(last, gives_up=self._has_waited())
-
-    def _awaited(self) -> str:
-        return awaited(
-            self._core.state.data, self._writers.behind(self._core.journal.committed_update)
-        )
-
-    def _has_waited(self) -> bool:
-        """Whether a disk that is full or fails has had its time at the end of the run."""
-        return time.monotonic_ns() - self._closing_mono_ns > _FULL_DISK_NS
-
-    def _someone_waits(self) -> bool:
-        """Whether a source that closed is still there to read its last cursor."""
-        data = self._core.state.data
-        return any(
-            source.attempt == data.attempt and self._liveness.may_listen(source)
-            for source in data.sources
-        )
