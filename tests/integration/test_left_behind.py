@@ -178,3 +178,88 @@ def test_nothing_follows_the_end_record(tmp_path: Path) -> None:
     assert kinds == [RecordKind.END]
     # The frame and its layout, and the event.
     assert publisher.dropped == {"closed": 3}
+
+
+def test_backends_that_are_behind_are_named_with_where_everything_is(
+    tmp_path: Path, short_path: Path
+) -> None:
+    end = ReceivingEnd(short_path)
+    end.awaited = "tensorboard is at update 3 of 5"
+    run_dir = tmp_path / "run"
+    publisher = spooled_publisher(
+        tmp_path,
+        find_bus=end.find_bus,
+        find_run=lambda: run_dir,
+        supervise=Keeper(),
+        wait_for_backends=True,
+    )
+    texts: list[str] = []
+    closing = threading.Thread(target=lambda: texts.append(warning_of_close(publisher, 0.5)))
+    closing.start()
+    end.serve(lambda: texts)
+    closing.join()
+    end.close()
+    assert texts[0] == (
+        "the run is not complete in every backend yet (tensorboard is at update 3 of 5): "
+        f"everything of this process is in the journal of {run_dir}, its aggregator goes on with "
+        f"it; if that ends before, `unilab-metrics recover {run_dir}` completes it"
+    )
+
+
+def test_frames_that_the_disk_has_not_confirmed_are_counted(
+    tmp_path: Path, short_path: Path
+) -> None:
+    end = ReceivingEnd(short_path)
+    end.durable_lag = 1
+    publisher = spooled_publisher(tmp_path, rank=1, find_bus=end.find_bus)
+    texts: list[str] = []
+    closing = threading.Thread(target=lambda: texts.append(warning_of_close(publisher, 0.5)))
+    closing.start()
+    end.serve(lambda: texts)
+    closing.join()
+    end.close()
+    assert texts[0].startswith("1 unsynced: ")
+    assert publisher.identity.spool_path in texts[0]
+
+
+def test_where_only_we_could_open_the_run_and_cannot_nobody_is_waited_for(tmp_path: Path) -> None:
+    keeper = Keeper("has no run directory: /logs: read-only file system")
+    publisher = spooled_publisher(
+        tmp_path, supervise=keeper, unopened=lambda: "/logs: read-only file system"
+    )
+    publisher.log({"a": 1.0}, iteration=0)
+    began_s = time.monotonic()
+    text = warning_of_close(publisher, 30.0)
+    assert time.monotonic() - began_s < 5.0
+    assert keeper.calls[-1][1]
+    assert "there is no run directory (/logs: read-only file system)" in text
+    assert f"--spool {tmp_path / 'launch'}`" in text
+
+
+def test_a_run_that_was_removed_takes_its_spool_along(tmp_path: Path) -> None:
+    run_dir = tmp_path / "run"
+    run_dir.mkdir()
+    keeper = Keeper("could not be started")
+    publisher = spooled_publisher(tmp_path, supervise=keeper, find_run=lambda: run_dir)
+    while not keeper.calls:
+        time.sleep(0.01)
+    run_dir.rmdir()
+    publisher.log({"a": 1.0}, iteration=0)
+    began_s = time.monotonic()
+    text = warning_of_close(publisher, 30.0)
+    assert time.monotonic() - began_s < 5.0
+    assert text == f"{run_dir} was removed, and with it the last 3 records of this process"
+    assert publisher.dropped == {"no_run": 3}
+    assert not (tmp_path / "launch").exists()
+
+
+def test_a_run_that_was_moved_can_still_be_completed(tmp_path: Path) -> None:
+    run_dir = tmp_path / "run"
+    run_dir.mkdir()
+    keeper = Keeper("could not be started")
+    publisher = spooled_publisher(tmp_path, supervise=keeper, find_run=lambda: run_dir)
+    while not keeper.calls:
+        time.sleep(0.01)
+    run_dir.rename(tmp_path / "archive")
+    assert "1 unsent: these frames wait in " in warning_of_close(publisher, 0.5)
+    assert [kind for _, kind, _ in payloads(Path(publisher.identity.spool_path))]

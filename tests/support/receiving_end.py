@@ -36,6 +36,7 @@ class ReceivingEnd:
         self.mute = False
         self.swallow = 0
         self.closed = False
+        self.awaited = ""
         self.hellos: list[Hello] = []
         self.batches: list[Batch] = []
         self.payloads: list[tuple[int, int, Any]] = []
@@ -125,6 +126,7 @@ class ReceivingEnd:
             time.time_ns(),
             rewind,
             self.closed,
+            awaited=self.awaited,
         )
 
     def _answer(self, peer: bytes, message: Any) -> None:

@@ -42,4 +42,6 @@ def deliver_and_close(
     elif not delivered:
         unsent.say(shipper, is_exiting=is_exiting)
     spool.close(remove=delivered)
+    if shipper is not None:
+        shipper.let_go()
     return delivered

@@ -81,7 +81,7 @@ class Shipper:
         )
         self._adopter = Adopter(
             spool.directory,
-            lambda delivery, rank: Connection(find_bus, delivery, self._wakeup, counted, rank),
+            lambda delivery: Connection(find_bus, delivery, self._wakeup, counted),
             counted,
         )
         self._watermark_ns = 0
@@ -125,6 +125,10 @@ class Shipper:
     def is_starting(self) -> bool:
         """Whether our aggregator is on its way up, as far as we know, and takes what is left."""
         return self._prospects.is_starting
+
+    def let_go(self) -> None:
+        """After :meth:`finish`, when nothing more is asked."""
+        self._prospects.close()
 
     def tell_drops(self) -> None:
         """Have in the spool what was not logged up to now; nothing follows the end record."""
@@ -196,10 +200,10 @@ class Shipper:
         prospects, hurry = self._prospects, self._closing
         prospects.heed_run()
         if self._supervise is not None:
-            prospects.looked_after(self._supervise(hurry=hurry, heard=self._heard()), hurry=hurry)
+            trouble = self._supervise(hurry=hurry, heard=self._heard())
         else:
-            trouble = "" if self._stand_in is None else self._stand_in(hurry=hurry)
-            prospects.looked_after(trouble, hurry=hurry)
+            trouble = self._stand_in(hurry=hurry) if self._stand_in is not None else ""
+        prospects.looked_after(trouble, hurry=hurry)
         if not self._closing:
             self._drops.tell()
 
