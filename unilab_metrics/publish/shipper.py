@@ -81,7 +81,7 @@ class Shipper:
         )
         self._adopter = Adopter(
             spool.directory,
-            lambda delivery: Connection(find_bus, delivery, self._wakeup, counted),
+            lambda delivery, rank: Connection(find_bus, delivery, self._wakeup, counted, rank),
             counted,
         )
         self._watermark_ns = 0
