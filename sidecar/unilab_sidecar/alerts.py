@@ -41,8 +41,9 @@ def alerts(picture: Picture) -> tuple[Alert, ...]:
     current = has_contact(picture) and picture.gone is None
     if picture.journal.problem and current:
         found.append(Alert(clean(picture.journal.problem)))
-    if (ranks := missing_ranks(picture)) and picture.gone is None:
-        found.append(Alert(ranks))
+    if picture.gone is None:
+        found += [Alert(ranks)] if (ranks := missing_ranks(picture)) else []
+        found += _losses(picture)
     if current:
         found += _of_sources(picture)
         found += _of_writers(picture)
@@ -67,12 +68,9 @@ def cut_off(gone: tuple[str, ...], run_dir: str) -> str:
 
 
 def _of_sources(picture: Picture) -> list[Alert]:
-    lost = [source for source in picture.sources if source.state == "lost"]
     silent = [source for source in picture.sources if source.state == "silent"]
     skewed = [source for source in picture.sources if abs(source.clock_skew_s) >= SKEW_S]
     found: list[Alert] = []
-    if lost and not picture.ended_text:
-        found += _losses(lost, picture)
     if silent:
         named = (f"{_place(one)} for {formatting.age(one.age_s)}" for one in silent)
         found.append(Alert("silent: " + _listed(named), "warn"))
@@ -82,8 +80,12 @@ def _of_sources(picture: Picture) -> list[Alert]:
     return found
 
 
-def _losses(lost: list[SourceStatus], picture: Picture) -> list[Alert]:
-    """Each with the last word about its end if there is one, the others by their names."""
+def _losses(picture: Picture) -> list[Alert]:
+    """Each with the last word about its end if there is one, the others by their names; none if
+    the end of the run names them."""
+    lost = [source for source in picture.sources if source.state == "lost"]
+    if picture.ended_text:
+        return []
     told: list[str] = []
     others: list[str] = []
     for source in lost:

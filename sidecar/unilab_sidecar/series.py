@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 
-from unilab_schema.control import Head
+from unilab_schema.control import Head, SourceStatus
 from unilab_schema.identity import RunInfo
 from unilab_schema.timing import family_of
 from unilab_schema.updates import (
@@ -35,6 +35,7 @@ from unilab_sidecar.picture import (
     Stage,
 )
 from unilab_sidecar.rewards import RewardCourse
+from unilab_sidecar.standing import SILENT_AFTER_S
 from unilab_sidecar.steady_rows import SteadyRows
 from unilab_sidecar.window import Values, Window
 
@@ -163,8 +164,8 @@ class Series:
                 means, run.algorithm, self._window.newest_mono_ns
             ),
             system=self._system(run, readings),
-            bus=_bus(head, readings),
-            sources=self._contact.sources(),
+            bus=self._bus(readings),
+            sources=self._sources(),
             backends=head.backends if head else (),
             journal=_journal(head),
             dropped=self._all_dropped(),
@@ -213,10 +214,26 @@ class Series:
             return self._dropped
         return sum(sum(s.drops.values()) + s.lost_frames for s in self._head.sources)
 
+    def _sources(self) -> tuple[SourceStatus, ...]:
+        """None where the run has ended without the aggregator that spoke of them."""
+        head = self._head
+        is_old = head is not None and head.ended is None and self._head_age_s > SILENT_AFTER_S
+        return () if is_old and self._ended is not None else self._contact.sources()
+
     def _current_run(self) -> RunInfo:
         if self._head is not None and self._head.attempt >= self._attempt:
             return self._head.run
         return self._run
+
+    def _bus(self, readings: dict[str, Reading]) -> BusFigures:
+        head = self._head
+        backlog, ack = readings.get(grouping.BACKLOG), readings.get(grouping.ACK_LATENCY)
+        if head is not None and head.journal_full:
+            # What the updates say is from before; the sources' own word goes on.
+            waiting = [s.figures.backlog for s in head.sources if s.figures is not None]
+            backlog, ack = Reading(float(sum(waiting))) if waiting else None, None
+        bad_messages = head.bad_messages if head else 0
+        return BusFigures(backlog, ack, readings.get(grouping.PUBLISH_COST), bad_messages)
 
     def _stage(self) -> Stage:
         if self._end_status() is not None:
@@ -264,15 +281,6 @@ def _journal(head: Head | None) -> Journal:
     if head is None:
         return Journal()
     return Journal(head.update, head.durable, head.late_values, head.quarantined, head.journal_full)
-
-
-def _bus(head: Head | None, readings: dict[str, Reading]) -> BusFigures:
-    return BusFigures(
-        readings.get(grouping.BACKLOG),
-        readings.get(grouping.ACK_LATENCY),
-        readings.get(grouping.PUBLISH_COST),
-        head.bad_messages if head else 0,
-    )
 
 
 def _metrics(labels: list[grouping.Label], readings: dict[str, Reading]) -> tuple[Metric, ...]:

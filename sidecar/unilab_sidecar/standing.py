@@ -42,7 +42,7 @@ def words(picture: Picture) -> str:
 def is_training(picture: Picture) -> bool:
     """Whether further iterations are to be expected, as far as is known."""
     is_over = picture.ended is not None or picture.gone is not None
-    return not is_over and (not has_contact(picture) or _without_learner(picture) is None)
+    return not is_over and _without_learner(picture) is None
 
 
 def _silent(silent_s: float) -> Segment:

@@ -120,9 +120,11 @@ def _throughput_line(picture: Picture, *, short: bool) -> Line:
 
 def _health_line(picture: Picture, width: int, said: Collection[str]) -> Line:
     parts: list[Segment] = []
-    counts = Counter(source.state for source in picture.sources)
+    # Nobody of a run that was cut off is what it was at the last word.
+    sources = picture.sources if picture.gone is None else ()
+    counts = Counter(source.state for source in sources)
     current = has_contact(picture)
-    if picture.sources and not current:
+    if sources and not current:
         parts.append(Segment(f"{formatting.age(picture.silent_s)} ago: ", "warn"))
     marks: tuple[tuple[str, str, Style], ...] = (
         ("live", "●", "good"),

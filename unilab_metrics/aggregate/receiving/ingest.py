@@ -18,6 +18,7 @@ from unilab_metrics.aggregate.process_log import say
 from unilab_metrics.aggregate.receiving.peers import Peer
 from unilab_metrics.aggregate.receiving.receiver import Admission, IsDead, accept, admit, returned
 from unilab_metrics.aggregate.receiving.refusals import Refusals
+from unilab_metrics.aggregate.receiving.turned_away import TurnedAway
 from unilab_metrics.transport.sockets import receive
 from unilab_schema.codec import FrameDecodeError, decode_upward, encode_message
 from unilab_schema.control import Batch, Cursor, Hello, Reject
@@ -25,7 +26,6 @@ from unilab_schema.control import Batch, Cursor, Hello, Reject
 WINDOW_FRAMES = 512
 _DRAIN_MESSAGES = 512
 _DRAIN_NS = 20_000_000
-_MOST_DUPLICATES = 256
 MOST_RECORDS = 4 * WINDOW_FRAMES
 """Taken from one batch: a source that ignores its window must not hold the others up."""
 _MAX_TEXT = 512
@@ -68,7 +68,7 @@ class Ingest:
         self._started_mono_ns = time.monotonic_ns()
         self.peers: dict[int, Peer] = {}
         self.bad_messages = 0
-        self._duplicates: set[bytes] = set()
+        self._turned_away = TurnedAway()
         self._routes: dict[bytes, int] = {}
         self._knows_of_refused_tags = core.state.columns.refused > 0
         self._refusals = Refusals()
@@ -97,8 +97,7 @@ class Ingest:
         text = (
             f"the run has {MAX_RUN_TAGS:,} different tags, or 8 MiB of names: new ones are refused"
         )
-        say(text)
-        self._core.notice("warning", text)
+        self._tell([text])
 
     def _drain(self) -> bool:
         end = time.monotonic_ns() + _DRAIN_NS
@@ -185,7 +184,10 @@ class Ingest:
             self._vacate(admission.vacate)
             admission = self._admit(hello)
         if admission.refusal is not None:
-            self._name_duplicate(hello, admission.refusal)
+            told = self._turned_away.refused(
+                hello.identity, admission.refusal, time.monotonic_ns()
+            )
+            self._tell([told] if told else [])
             self._refuse(routing_id, admission.refusal)
             return
         if admission.opens_attempt:
@@ -196,6 +198,7 @@ class Ingest:
         source = state.source_of(hello.identity.incarnation)
         if source is None:
             return
+        self._turned_away.admitted(hello.identity)
         peer = self._connected(source, routing_id)
         peer.hello_last = hello.last
         peer.adopted_upto = hello.last if hello.adopted else None
@@ -211,15 +214,12 @@ class Ingest:
             is_orphan=hello.adopted,
         )
 
-    def _name_duplicate(self, hello: Hello, refusal: Reject) -> None:
-        """Two processes that claim one rank: say so once for each that is refused."""
-        identity = hello.identity
-        known = self._duplicates
-        if refusal.code != "duplicate_rank" or identity.incarnation in known:
-            return
-        if len(known) < _MOST_DUPLICATES:
-            known.add(identity.incarnation)
-            text = f"pid {identity.pid} on {identity.host} is refused: {refusal.text}"
+    def tell_left_out(self) -> None:
+        """The run ends: name the processes that are not taken in any more."""
+        self._tell(self._turned_away.left_out(time.monotonic_ns()))
+
+    def _tell(self, texts: list[str]) -> None:
+        for text in texts:
             say(text)
             self._core.notice("warning", text)
 
@@ -286,7 +286,7 @@ class Ingest:
             self._core.fold(back)
         peer.heard_mono_ns = now
         self._core.decider.heard(source.index, peer.heard_mono_ns)
-        peer.clock_skew_s = (sent_unix_ns - time.time_ns()) / 1e9
+        peer.skew.heard(sent_unix_ns, time.time_ns(), now)
 
     def _send(self, routing_id: bytes, message: Cursor | Reject) -> None:
         try:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from unilab_metrics.aggregate.folding.sources import SourceState
+from unilab_metrics.aggregate.receiving.skew import ClockSkew
 from unilab_schema.control import SourceFigures, SourceStatus
 
 SILENT_AFTER_S = 5.0
@@ -32,7 +33,7 @@ class Peer:
     has_news: bool = False
     told_drops: dict[str, int] = field(default_factory=dict[str, int])
     told_figures: SourceFigures | None = None
-    clock_skew_s: float = 0.0
+    skew: ClockSkew = field(default_factory=ClockSkew)
     must_answer: bool = False
     must_rewind: bool = False
     was_refused: bool = False
@@ -69,7 +70,7 @@ def source_status(source: SourceState, peer: Peer, mono_ns: int) -> SourceStatus
         source.cursor,
         source.lost_frames,
         peer.drops or source.drops,
-        peer.clock_skew_s,
+        peer.skew.seconds,
         source.duplicates + peer.duplicates,
         source.bad_messages + peer.bad_messages,
         peer.figures,
