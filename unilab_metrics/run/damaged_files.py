@@ -22,15 +22,15 @@ def damaged_segments(bus_dir: Path, prefix: str, kinds: Container[int]) -> list[
     return [path.name for path in list_segments(bus_dir, prefix) if _is_damaged(path, kinds)]
 
 
-def unread_files(run_dir: Path) -> list[str]:
-    """Settings and summary that are there and cannot be read: which file, and why."""
+def unread_files(run_dir: Path) -> dict[Path, str]:
+    """Settings and summary that are there and cannot be read, and why."""
     settings, summary = settings_fault(run_dir), summary_fault(run_dir)
-    found: list[str] = []
+    found: dict[Path, str] = {}
     if settings and has_settings(run_dir):
-        path = bus_directory(run_dir) / SETTINGS_FILE
-        found.append(f"{path}: {settings}; spools that the journal has not heard of are not known")
+        what = "spools that the journal has not heard of are not known"
+        found[bus_directory(run_dir) / SETTINGS_FILE] = f"{settings}; {what}"
     if summary:
-        found.append(f"{run_dir / RUN_SUMMARY_FILE}: {summary}")
+        found[run_dir / RUN_SUMMARY_FILE] = summary
     return found
 
 

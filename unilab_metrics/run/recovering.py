@@ -65,6 +65,17 @@ class RunIsLiveError(UnilabMetricsError):
         self.pids = list(pids)
 
 
+class LostWalError(StorageError):
+    """A history whose wal is gone: what its processes sent, and how they ended, is not known."""
+
+    exit_code = ExitCode.DAMAGED
+
+    def __init__(self, bus_dir: Path, updates: int) -> None:
+        text = f"there is no wal, or nothing in it, and the history has {updates:,} updates"
+        fix = "nothing is changed; put the wal back, or start another attempt, which keeps them"
+        super().__init__(bus_dir, f"{text}; {fix}")
+
+
 class Recovery(NamedTuple):
     """What was done. ``ended``: the text of a ``RunEnded`` that was missing, else ``None``.
     ``late_values``: what is in the journal and in no backend, because its iteration has those
@@ -111,8 +122,8 @@ def recover_run(run_dir: Path, *, wait_s: float = 0.0, timeout_s: float = 60.0) 
     how long a full disk is tried.
 
     Raises :class:`RunIsLiveError`, ``UnsafePathError`` for a bus directory that others may
-    enter, ``DamagedFileError`` and ``UnknownVersionError`` for a journal that cannot be
-    continued, ``StorageError`` for a disk that stays full, and ``OSError``.
+    enter, ``DamagedFileError``, :class:`LostWalError` and ``UnknownVersionError`` for a journal that
+    cannot be continued, ``StorageError`` for a disk that stays full, and ``OSError``.
     """
     began_s = time.monotonic()
     bus_dir = private_directory(bus_directory(run_dir))
@@ -164,6 +175,8 @@ class _Run:
 
     def recover(self, deadline_s: float, timeout_s: float) -> Recovery:
         found = recover(self._bus_dir)
+        if found.last_update and not found.wal_name:
+            raise LostWalError(self._bus_dir, found.last_update)
         identities = [source.identity for source in found.state.data.sources]
         places = spool_places(self._settings, identities)
         _await_end(lambda: live_processes(places, identities), deadline_s)

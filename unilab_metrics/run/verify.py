@@ -153,7 +153,7 @@ def _verify(run_dir: Path, log_interval: int, *, is_live: bool) -> Verified:
         backends,
         journal,
         is_live,
-        tuple(unread_files(run_dir)),
+        tuple(f"{path}: {why}" for path, why in unread_files(run_dir).items()),
     )
 
 

@@ -158,6 +158,12 @@ def read_allowed(bus_dir: Path) -> AllowList:
     return allow_list.parse(_read_allowed_text(allowed_path(bus_dir)))
 
 
+def read_server(bus_dir: Path) -> CurveServer:
+    """The run's server key. Raises :class:`KeyFileError`, also if there is none."""
+    found = _read(key_directory(bus_dir) / SERVER_KEY_FILE, _SERVER)
+    return CurveServer(found.public, found.secret)
+
+
 def read_client(path: Path, use: Use) -> CurveClient:
     """A client's pair. Raises :class:`KeyFileError`, which names the file and what to do."""
     found = _read(path, use)

@@ -78,13 +78,14 @@ def recover(bus_dir: Path) -> Recovered:
     fold = _fold(wal_paths, limits, end.last)
     state = fold.state
     if end.last >= state.data.next_update:
-        if fold.damaged:
-            # The fold published less than the first time; what is in the history stays.
+        if fold.damaged or not fold.name:
+            # The fold published less than the first time, or there is no wal at all; what is in
+            # the history stays.
             state.data.next_update = end.last + 1
         else:
             # The wal is written first, so this is history whose wal was lost with the node.
             end = _end_of_history(history_paths, limits, up_to=state.data.next_update - 1)
-    if fold.damaged and end.sealed is not None:
+    if (fold.damaged or not fold.name) and end.sealed is not None:
         _pass_over_sealed(state, *end.sealed)
     return Recovered(
         state,

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
-from unilab_metrics.errors import UnknownVersionError
+from unilab_metrics.aggregate.journaling.recovery import HISTORY_KINDS, WAL_KINDS, Recovered
+from unilab_metrics.config import RUN_SUMMARY_FILE
+from unilab_metrics.errors import StorageError, UnknownVersionError
+from unilab_metrics.run.bus_settings import SETTINGS_FILE
+from unilab_metrics.run.damaged_files import damaged_segments, in_files, unread_files
 from unilab_metrics.run.doctor.finding import ERROR, OK, WARNING, Finding
 from unilab_metrics.run.doctor.patient import Patient
 from unilab_metrics.run.event_points import held_position
-from unilab_metrics.run.summary import read_summary
+from unilab_metrics.storage.filesystem import check_private
 from unilab_metrics.storage.lease import is_free
-from unilab_metrics.storage.records import scan
-from unilab_metrics.storage.segments import list_segments
+from unilab_metrics.storage.records import damaged_at_end, scan
+from unilab_metrics.storage.segments import list_segments, read_segment
 from unilab_metrics.storage.spool_places import spools_in
 from unilab_metrics.storage.spool_reader import LEASE_NAME, SpoolReader
 
@@ -22,14 +27,17 @@ _MANY = 10_000
 
 def examine(patient: Patient) -> Iterator[Finding]:
     """Findings from the first spool to the last backend."""
+    yield from _unread(patient)
     journal = patient.journal
     if isinstance(journal, UnknownVersionError):
         return  # named among the versions
     if isinstance(journal, Exception):
-        yield Finding(_SUBJECT, ERROR, f"the journal cannot be continued: {journal}")
+        fact = _fact(journal) if isinstance(journal, OSError) else str(journal)
+        yield Finding(_SUBJECT, ERROR, f"the journal cannot be continued: {fact}")
         return
     yield from _spools(patient)
     yield from _damage(patient, journal.damaged_records)
+    yield from _missing(patient, journal)
     data = journal.state.data
     last = journal.last_update
     text = f"the journal holds {last:,} updates of {data.iterations_sealed:,} iterations"
@@ -40,9 +48,22 @@ def examine(patient: Patient) -> Iterator[Finding]:
         yield Finding(_SUBJECT, WARNING, f"{lost:,} frames are lost, and named in the journal")
     if data.ended is not None:
         yield from _backends(patient, last)
-        if read_summary(patient.run_dir) is None:
+        if not os.path.lexists(patient.run_dir / RUN_SUMMARY_FILE):
             fix = patient.completion
             yield Finding(_SUBJECT, ERROR, "the run has ended without its run_summary.json", fix)
+
+
+def _unread(patient: Patient) -> Iterator[Finding]:
+    fixes = {SETTINGS_FILE: "the next attempt in this directory writes new ones"}
+    for path, reason in unread_files(patient.run_dir).items():
+        if path.parent == patient.bus_dir:
+            try:
+                check_private(path, path.lstat(), directory=False)
+            except StorageError:
+                continue  # who may read it is the subject of the keys
+        yield Finding(
+            _SUBJECT, ERROR, f"{path}: {reason}", fixes.get(path.name, patient.completion)
+        )
 
 
 def _spools(patient: Patient) -> Iterator[Finding]:
@@ -77,34 +98,64 @@ def _spools_text(count: int) -> str:
 
 def _damage(patient: Patient, damaged_wal: int) -> Iterator[Finding]:
     if damaged_wal:
-        text = f"the wal has {damaged_wal:,} records that cannot be read"
+        names = in_files(damaged_segments(patient.bus_dir, "wal", WAL_KINDS))
+        text = f"the wal has {damaged_wal:,} records that cannot be read{names}"
         fix = f"unilab-metrics verify {patient.name}   (says what is missing)"
         yield Finding(_SUBJECT, ERROR, text, fix)
-    for prefix in ("wal", "history"):
+    for prefix, kinds in (("wal", WAL_KINDS), ("history", HISTORY_KINDS)):
         for path in list_segments(patient.bus_dir, prefix):
             try:
-                found = scan(path.read_bytes())
+                data = read_segment(path)
             except FileNotFoundError:
                 continue
-            if found.damaged and prefix == "history":
-                places = len(found.damaged)
-                yield Finding(_SUBJECT, ERROR, f"{path.name} is damaged in {places:,} places")
-            if found.tail_reason and patient.aggregator_pid is None:
-                text = f"{path.name} has a torn tail ({found.tail_reason}), which does not count"
-                yield Finding(_SUBJECT, OK, text)
+            found = scan(data, kinds=kinds)
+            places = len(found.damaged)
+            if patient.aggregator_pid is None:
+                places += damaged_at_end(data, found)
+                if found.tail_reason:
+                    text = (
+                        f"{path.name} has a torn tail ({found.tail_reason}), which does not count"
+                    )
+                    yield Finding(_SUBJECT, OK, text)
+            if places and prefix == "history":
+                count = "1 place" if places == 1 else f"{places:,} places"
+                fix = f"unilab-metrics verify {patient.name}   (backends may hold what it lacks)"
+                yield Finding(_SUBJECT, ERROR, f"{path.name} is damaged in {count}", fix)
     for path in sorted(patient.bus_dir.glob("*.beyond-wal")):
         text = f"{path.name}: updates whose wal was lost with a node; they do not count"
         yield Finding(_SUBJECT, WARNING, text)
+
+
+def _missing(patient: Patient, journal: Recovered) -> Iterator[Finding]:
+    """What one half of the journal has and the other lacks."""
+    last = journal.last_update
+    if last and not journal.wal_name:
+        text = f"there is no wal, or nothing in it, and the history has {last:,} updates"
+        fix = "put the wal back; another attempt in this directory keeps the history"
+        yield Finding(_SUBJECT, ERROR, text, fix)
+    lacking = journal.state.data.next_update - 1 - last
+    if lacking > 0 and patient.aggregator_pid is None:
+        names = in_files([path.name for path in list_segments(patient.bus_dir, "history")])
+        text = f"the history lacks {lacking:,} updates that the wal accounts for{names}"
+        yield Finding(_SUBJECT, ERROR, text, patient.completion)
 
 
 def _backends(patient: Patient, last: int) -> Iterator[Finding]:
     for backend in patient.settings.backends:
         if backend != "tensorboard":
             continue
-        position = held_position(patient.run_dir).position
+        try:
+            position = held_position(patient.run_dir).position
+        except OSError as error:
+            yield Finding(_SUBJECT, ERROR, f"{backend} cannot be read: {_fact(error)}")
+            continue
         held = position.update if position is not None else 0
         if held < last:
             text = f"{backend} lacks the updates after {held:,} of {last:,}"
             yield Finding(_SUBJECT, ERROR, text, patient.completion)
         else:
             yield Finding(_SUBJECT, OK, f"{backend} holds all {last:,} updates")
+
+
+def _fact(error: OSError) -> str:
+    return f"{error.filename}: {error.strerror}" if error.filename else str(error)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
+import shlex
 import stat
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator, Mapping
 from pathlib import Path
 
 from unilab_metrics.errors import ConnectionFileError, KeyFileError, StorageError
@@ -12,7 +13,7 @@ from unilab_metrics.run.doctor.finding import ERROR, OK, WARNING, Finding
 from unilab_metrics.run.doctor.patient import Patient
 from unilab_metrics.storage.filesystem import check_private
 from unilab_metrics.transport import keys
-from unilab_metrics.transport.allow_list import PUBLISH, WATCH
+from unilab_metrics.transport.allow_list import PUBLISH, WATCH, Use, render
 
 _SUBJECT = "keys"
 
@@ -51,24 +52,64 @@ def _how_to_close(path: Path, status: os.stat_result) -> str:
 
 
 def _keys(patient: Patient) -> Iterator[Finding]:
+    server = yield from _server(patient)
+    own: dict[Use, str] = {}
     for use in (PUBLISH, WATCH):
+        path = keys.key_path(patient.bus_dir, use)
         try:
-            client = keys.read_client(keys.key_path(patient.bus_dir, use), use)
+            client = keys.read_client(path, use)
         except KeyFileError as error:
-            yield Finding(_SUBJECT, ERROR, str(error), "the next aggregator makes a missing one")
+            fix = "the next aggregator makes one" if not os.path.lexists(path) else _remake(path)
+            yield Finding(_SUBJECT, ERROR, str(error), fix)
             continue
-        file = patient.connection
-        server = "" if isinstance(file, ConnectionFileError) else file.server_key
+        own[use] = client.public
         if server and client.server != server:
-            yield Finding(_SUBJECT, ERROR, f"{client.origin} is of another run's server key")
+            text = f"{path} is of another server key than {keys.SERVER_KEY_FILE}: it opens nothing"
+            yield Finding(_SUBJECT, ERROR, text, _remake(path))
+    yield from _allowed(patient, own)
+
+
+def _server(patient: Patient) -> Generator[Finding, None, str]:
+    """The public half of the run's server key, empty if nobody can tell."""
+    path = keys.key_directory(patient.bus_dir) / keys.SERVER_KEY_FILE
+    try:
+        server = keys.read_server(patient.bus_dir).public
+    except KeyFileError as error:
+        afterwards = "the next aggregator makes new keys, of which other machines need copies"
+        fix = f"rm {shlex.quote(str(path))}   ({afterwards})"
+        yield Finding(_SUBJECT, ERROR, str(error), fix if os.path.lexists(path) else afterwards)
+        return ""
+    file = patient.connection
+    named = "" if isinstance(file, ConnectionFileError) else file.server_key
+    if named and named != server:
+        text = f"bus.json names another server key than {path}: no other node gets in"
+        fix = "the next aggregator writes another bus.json"
+        if patient.aggregator_pid:
+            fix = f"kill {patient.aggregator_pid}   (rank 0 starts another one, nothing is lost)"
+        yield Finding(_SUBJECT, ERROR, text, fix)
+    return server
+
+
+def _allowed(patient: Patient, own: Mapping[Use, str]) -> Iterator[Finding]:
+    path = keys.allowed_path(patient.bus_dir)
     try:
         allowed = keys.read_allowed(patient.bus_dir)
     except KeyFileError as error:
-        yield Finding(_SUBJECT, ERROR, str(error), "without the list nobody is let in")
+        fix = "without the list nobody is let in; "
+        fix += "; ".join(f"add the line: {render(use, key)}" for use, key in own.items())
+        yield Finding(_SUBJECT, ERROR, str(error), fix.removesuffix("; "))
         return
     for problem in allowed.problems:
-        path = keys.allowed_path(patient.bus_dir)
         yield Finding(_SUBJECT, WARNING, f"{path}: {problem}", f"edit {path}")
+    for use, key in own.items():
+        grant = allowed.grants.get(key)
+        if grant is None or grant.use != use:
+            text = f"{path} does not let the run's own {use}.key in"
+            yield Finding(_SUBJECT, ERROR, text, f"add the line: {render(use, key)}")
     publishing = sum(grant.use == PUBLISH for grant in allowed.grants.values())
     watching = len(allowed.grants) - publishing
     yield Finding(_SUBJECT, OK, f"{publishing} keys may publish, {watching} may watch")
+
+
+def _remake(path: Path) -> str:
+    return f"rm {shlex.quote(str(path))}   (the next aggregator makes a new one)"

@@ -39,6 +39,9 @@ def examine(patient: Patient) -> Iterator[Finding]:
             f"no aggregator and no rank 0; frames wait in the spools, {_who_lives(living)}",
             patient.completion,
         )
+    elif isinstance(patient.journal, Exception):
+        text = "nobody is at work on the run; whether it has ended cannot be told"
+        yield Finding(_SUBJECT, WARNING, text, "see what is wrong with its journal")
     else:
         yield Finding(
             _SUBJECT,
