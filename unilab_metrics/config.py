@@ -21,6 +21,8 @@ DISABLED_VARIABLE = "UNILAB_METRICS_DISABLED"
 BIND_VARIABLE = "UNILAB_METRICS_BIND"
 """Where the aggregator listens for other nodes: ``tcp://HOST``, ``tcp://HOST:PORT``,
 ``tcp://*``, ``auto``, or ``none``; by default ``auto`` if the job spans several nodes."""
+STORE_VARIABLE = "UNILAB_METRICS_STORE"
+"""``none``: torch.distributed's store is not used to find the run, nor to be found."""
 PYTHON_VARIABLE = "UNILAB_METRICS_PYTHON"
 """The interpreter that runs the aggregator and the writers; the training's own by default."""
 
@@ -41,6 +43,12 @@ _TRUE = frozenset({"1", "true", "yes", "on"})
 def is_disabled(environ: Mapping[str, str]) -> bool:
     """Whether the user switched the bus off for this process tree."""
     return is_true(environ.get(DISABLED_VARIABLE, ""))
+
+
+def is_store_used(environ: Mapping[str, str]) -> bool:
+    """Whether the ranks of a training may meet in torch.distributed's store."""
+    text = environ.get(STORE_VARIABLE, "")
+    return text.strip().lower() not in {"0", "false", "no", "off", "none"}
 
 
 def is_true(text: str) -> bool:

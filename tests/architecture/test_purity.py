@@ -22,7 +22,7 @@ PURE = [
     *sorted((ROOT / "unilab_metrics" / "aggregate" / "folding").rglob("*.py")),
     *(
         ROOT / "unilab_metrics" / "aggregate" / "receiving" / f"{name}.py"
-        for name in ("receiver", "refusals")
+        for name in ("accepting", "attempts", "receiver", "refusals", "turned_away")
     ),
     ROOT / "unilab_metrics" / "aggregate" / "journaling" / "binning.py",
     ROOT / "unilab_metrics" / "aggregate" / "leaving" / "awaited.py",
@@ -32,7 +32,7 @@ PURE = [
     ),
     *(
         ROOT / "unilab_metrics" / "transport" / f"{name}.py"
-        for name in ("allow_list", "diagnosis", "refusals")
+        for name in ("allow_list", "diagnosis", "refusals", "store_entries")
     ),
     *(ROOT / "sidecar" / "unilab_sidecar" / f"{name}.py" for name in ("layout", "series")),
 ]  # fmt: skip

@@ -8,6 +8,7 @@ when somebody comes by and the launch has no spool on this node any more.
 
 from __future__ import annotations
 
+import os
 from contextlib import suppress
 from pathlib import Path
 
@@ -66,7 +67,7 @@ class FarRank:
     def way(self, stored: StoredBus) -> ConnectionFile:
         """To an aggregator: by the run directory if it can be seen from here, else with the
         rank's own key."""
-        return seen_here(stored) or distant_bus(stored, self._directory(), self._rank)
+        return seen_here(stored) or distant_bus(stored, os.fspath(self._directory()), self._rank)
 
     def _directory(self) -> Path:
         return runtime_directory() / f"{_PREFIX}{self._launch}"

@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 
 from unilab_metrics import __version__
-from unilab_metrics.config import RUN_VARIABLE
+from unilab_metrics.config import RUN_VARIABLE, is_store_used
 from unilab_metrics.helper_life import Trouble
 from unilab_metrics.publish import losses
 from unilab_metrics.publish.opening import open_publisher
@@ -35,7 +35,7 @@ from unilab_metrics.run.rank_zero import RankZeroRun
 from unilab_metrics.run.ranks import Place, resolve_place
 from unilab_metrics.run.standing_in import StandIn
 from unilab_metrics.run.store_rendezvous import StoreGuest, StoreHost
-from unilab_metrics.run.torch_store import TorchStore
+from unilab_metrics.run.torch_store import TorchStore, default_store, no_store
 from unilab_metrics.run.tracker import plain_config
 from unilab_metrics.storage.places import spool_root
 from unilab_metrics.transport.store_entries import StoreNames
@@ -85,7 +85,8 @@ class _Reports:
     def __init__(self) -> None:
         self.publisher: Publisher | None = None
         self.by = "rank 0"
-        self._store_failed = False
+        self._store_failures = 0
+        self._has_said_so = False
 
     def __call__(self, trouble: Trouble) -> None:
         if self.publisher is None:
@@ -99,11 +100,13 @@ class _Reports:
 
     def of_store(self, why: str) -> None:
         """The store did not help: counted each time, said once."""
+        self._store_failures += 1
         if self.publisher is None:
             return
-        self.publisher.losses.count(losses.STORE_UNUSABLE)
-        if not self._store_failed:
-            self._store_failed = True
+        self.publisher.losses.count(losses.STORE_UNUSABLE, self._store_failures)
+        self._store_failures = 0
+        if not self._has_said_so:
+            self._has_said_so = True
             text = f"torch.distributed's store is of no use for finding the run: {why}"
             self.publisher.losses.note(ConnectionError(text))
             if not self.publisher.is_closing:
@@ -130,7 +133,9 @@ def open_rank(wish: RankWish) -> Publisher:
     config = plain_config(wish.config)
     reports = _Reports()
     opening = elsewhere = None
-    store_names, store = StoreNames(environ, opened), TorchStore(reports.of_store)
+    store_names = StoreNames(environ, opened)
+    find_store = default_store if is_store_used(environ) else no_store
+    store = TorchStore(reports.of_store, find=find_store)
     if place.rank == 0:
         bind = _bind(wish.bind)
         started = datetime.now(timezone.utc)

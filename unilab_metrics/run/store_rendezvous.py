@@ -33,7 +33,9 @@ from unilab_metrics.transport.store_entries import (
 )
 
 SEARCH_INTERVAL_S = 0.25
-KNOWN_INTERVAL_S = 2.0
+CALM_INTERVAL_S = 2.0
+CALM_AFTER_S = 30.0
+"""After that a run is not expected at any moment."""
 ASK_AGAIN_S = 60.0
 HOST_INTERVAL_S = 1.0
 QUIET_INTERVAL_S = 5.0
@@ -189,6 +191,7 @@ class StoreGuest:
         self._store = store
         self._clock = clock
         self._ask_at_s = 0.0
+        self._began_s = clock()
         self._stored: StoredBus | None = None
         self._found: ConnectionFile | None = None
         self._generation = 0
@@ -201,7 +204,8 @@ class StoreGuest:
         """Where the aggregator is, as far as it is known."""
         now_s = self._clock()
         if now_s >= self._ask_at_s:
-            self._ask_at_s = now_s + (KNOWN_INTERVAL_S if self._found else SEARCH_INTERVAL_S)
+            is_calm = self._found is not None or now_s - self._began_s > CALM_AFTER_S
+            self._ask_at_s = now_s + (CALM_INTERVAL_S if is_calm else SEARCH_INTERVAL_S)
             self._store.visit(self._ask)
         return self._found
 

@@ -54,14 +54,15 @@ class TorchStore:
         self,
         report: Callable[[str], None],
         *,
+        find: Callable[[], Any],
         clock: Callable[[], float] = time.monotonic,
-        find: Callable[[], Any] | None = None,
     ) -> None:
-        """``report``: is told each time that the store did not help, in words."""
+        """``report``: is told each time that the store did not help, in words. ``find``: as
+        :func:`default_store`."""
         self._report = report
         self._clock = clock
-        self._find = find or default_store
-        self._last: Callable[[], Any] = _nothing
+        self._find = find
+        self._last: Callable[[], Any] = no_store
         self._pause_s = FIRST_PAUSE_S
         self._not_before_s = 0.0
         self.generation = 0
@@ -148,11 +149,11 @@ def _weak(found: Any) -> Callable[[], Any]:
         return weakref.ref(found)
     except TypeError:
         # Not to be held on to; then it is a new one each time, which costs a few operations.
-        return _nothing
+        return no_store
 
 
-def _nothing() -> None:
-    """No store."""
+def no_store() -> None:
+    """For a training whose store is not to be used."""
 
 
 def _first_line(error: Exception) -> str:

@@ -11,7 +11,6 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Mapping
-from pathlib import Path
 from typing import TypeVar
 
 import msgspec
@@ -158,8 +157,8 @@ def stored_of(file: ConnectionFile) -> StoredBus:
     )
 
 
-def distant_bus(stored: StoredBus, keys: Path, rank: int) -> DistantBus:
-    """The way to an aggregator whose run directory cannot be seen here. ``keys``: where the
+def distant_bus(stored: StoredBus, keys: str, rank: int) -> DistantBus:
+    """The way to an aggregator whose run directory cannot be seen here. ``keys``: directory of the
     pairs of this node's ranks are; ``rank``: ours."""
     return DistantBus(
         run_dir=stored.run_dir,
@@ -173,7 +172,7 @@ def distant_bus(stored: StoredBus, keys: Path, rank: int) -> DistantBus:
         fetch="",
         tcp_ingest=stored.tcp_ingest,
         server_key=stored.server_key,
-        keys=str(keys),
+        keys=keys,
         rank=rank,
     )
 
