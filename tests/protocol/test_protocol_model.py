@@ -19,8 +19,8 @@ from protocol_model_writer import ModelWriter
 from unilab_metrics.aggregate.folding.entries import AcceptedBatch
 from unilab_metrics.aggregate.folding.sources import SourceState
 from unilab_metrics.aggregate.journaling import journal as journal_module
-from unilab_metrics.aggregate.receiving import receiver
-from unilab_metrics.aggregate.receiving.receiver import Acceptance
+from unilab_metrics.aggregate.receiving import accepting
+from unilab_metrics.aggregate.receiving.accepting import Acceptance
 from unilab_metrics.publish.delivery import Delivery
 from unilab_metrics.storage.records import scan
 from unilab_schema.control import Cursor
@@ -62,7 +62,7 @@ def _no_dedupe_and_no_gap_check(patch: pytest.MonkeyPatch) -> None:
         entry = AcceptedBatch(source.index, watermark_mono_ns, data) if records else None
         return Acceptance(entry, records, 0, rewind=False)
 
-    patch.setattr(receiver, "accept", take_all)
+    patch.setattr(accepting, "accept", take_all)
 
 
 def _no_adoption(patch: pytest.MonkeyPatch) -> None:

@@ -18,7 +18,8 @@ from unilab_metrics.aggregate.folding.entries import Notice, encode_entry
 from unilab_metrics.aggregate.folding.sources import SourceState
 from unilab_metrics.aggregate.folding.state import AggregatorState
 from unilab_metrics.aggregate.journaling import recovery
-from unilab_metrics.aggregate.receiving.receiver import accept, admit
+from unilab_metrics.aggregate.receiving.accepting import accept
+from unilab_metrics.aggregate.receiving.receiver import admit
 from unilab_metrics.errors import StorageError, UnknownVersionError
 from unilab_metrics.run import launch_file
 from unilab_metrics.run.bus_settings import SETTINGS_FILE, BusSettings, read_settings

@@ -28,7 +28,7 @@ from unilab_metrics.aggregate.folding.sources import SourceState
 from unilab_metrics.aggregate.journaling.journal import Journal
 from unilab_metrics.aggregate.leaving.launch_order import is_rank_zero
 from unilab_metrics.aggregate.patience import everyone_is_gone
-from unilab_metrics.aggregate.receiving import receiver
+from unilab_metrics.aggregate.receiving import accepting, receiver
 from unilab_metrics.errors import StorageFullError
 from unilab_metrics.storage.records import Record
 from unilab_schema.codec import decode_upward, encode_message
@@ -159,7 +159,7 @@ class ModelAggregator:
         self.decider.heard(source.index, self.world.now)
         if self.full:
             return
-        accepted = receiver.accept(source, batch.records, batch.watermark_mono_ns)
+        accepted = accepting.accept(source, batch.records, batch.watermark_mono_ns)
         if accepted.entry is not None:
             self.fold(accepted.entry, accepted.records)
         if accepted.rewind:
@@ -202,7 +202,7 @@ class ModelAggregator:
     def _adopt(self, source: SourceState) -> None:
         model = self.world.source(source.identity.incarnation)
         if self.adopts and not model.is_alive and not model.is_hidden:
-            accepted = receiver.accept(source, model.leftovers(source.cursor), 0)
+            accepted = accepting.accept(source, model.leftovers(source.cursor), 0)
             if accepted.entry is not None:
                 self.fold(accepted.entry, accepted.records)
 

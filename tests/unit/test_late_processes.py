@@ -70,6 +70,28 @@ def test_a_rank_that_was_started_again_before_the_goodbye_is_admitted() -> None:
     assert ask(paper, hello(paper, 1, 60)) == "held"
 
 
+def test_a_place_that_nobody_had_is_taken_also_after_the_goodbye() -> None:
+    paper = PaperRun()
+    zero, one = paper.join(0, learners=2, started=10), paper.join(1, learners=2, started=11)
+    paper.fold(zero.end(t=50), one.iteration(1, {"a": 1.0}, t=49))
+    assert ask(paper, hello(paper, 0, 60, "collector")) == "joined"
+    assert ask(paper, hello(paper, 2, 60)) == "joined"
+
+
+@pytest.mark.parametrize(
+    ("goodbye", "why"), [(True, "rank 0 has said goodbye; "), (False, "rank 0 is gone; ")]
+)
+def test_one_that_is_held_is_told_why_and_what_becomes_of_its_frames(
+    goodbye: bool, why: str
+) -> None:
+    paper, *_ = work(goodbye=goodbye)
+    refusal = admit(paper.state, hello(paper, 1, 60), alive).refusal
+    assert refusal is not None
+    assert refusal.text.startswith(why)
+    assert refusal.text.endswith("waits in its spool for the next attempt, or for `recover`")
+    assert not refusal.final
+
+
 @pytest.mark.parametrize("role", ["learner", "collector"])
 def test_after_the_end_what_began_before_it_is_taken_and_what_did_not_is_held(role: str) -> None:
     paper = end(work()[0])

@@ -10,7 +10,8 @@ from sources_on_paper import PaperRun, PaperSource
 
 from unilab_metrics.aggregate.folding.entries import OpenAttempt, RunEnd, SourceGone
 from unilab_metrics.aggregate.folding.sources import SourceState
-from unilab_metrics.aggregate.receiving.receiver import accept, admit, returned
+from unilab_metrics.aggregate.receiving.accepting import accept
+from unilab_metrics.aggregate.receiving.receiver import admit, returned
 from unilab_metrics.storage.records import encode_record
 from unilab_schema.codec import RecordKind, encode_payload
 from unilab_schema.control import Hello

@@ -15,7 +15,8 @@ from unilab_metrics.aggregate.folding import facts, reduction, remembering, sour
 from unilab_metrics.aggregate.folding.entries import AcceptedBatch, Seal
 from unilab_metrics.aggregate.folding.limits import MAX_REASONS, bounded_counts, hello_fault
 from unilab_metrics.aggregate.folding.state import AggregatorState
-from unilab_metrics.aggregate.receiving.receiver import accept, admit
+from unilab_metrics.aggregate.receiving.accepting import accept
+from unilab_metrics.aggregate.receiving.receiver import admit
 from unilab_metrics.aggregate.receiving.refusals import MAX_PER_SECOND, Refusals
 from unilab_metrics.storage.records import encode_record
 from unilab_schema.codec import MAX_FRAME_BYTES, RecordKind, encode_payload

@@ -59,6 +59,7 @@ class Closing:
         self._ingest.is_closing = self._liveness.is_closing = True
         self._write_end()
         self._wait_for_backends()
+        self._ingest.tell_left_out()
         self._summarise()
         self._ingest.say_closed()
         self._announcer.announce(force=True)

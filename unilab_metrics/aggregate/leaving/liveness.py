@@ -18,8 +18,9 @@ from unilab_metrics.aggregate.leaving.deaths import Deaths, ending_words, senten
 from unilab_metrics.aggregate.leaving.launch_order import in_launch_order, is_rank_zero
 from unilab_metrics.aggregate.leaving.leftovers import Orphan, SpoolDirectories
 from unilab_metrics.aggregate.process_log import say
+from unilab_metrics.aggregate.receiving.accepting import accept
 from unilab_metrics.aggregate.receiving.peers import Peer
-from unilab_metrics.aggregate.receiving.receiver import accept, admit
+from unilab_metrics.aggregate.receiving.receiver import admit
 from unilab_metrics.storage import lease
 from unilab_metrics.storage.orphans import is_abandoned, remove_spool, runs_here
 from unilab_metrics.storage.spool_reader import LEASE_NAME, SpoolReader

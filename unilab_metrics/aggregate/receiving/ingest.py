@@ -15,8 +15,9 @@ from unilab_metrics.aggregate.folding.pacing import must_wait
 from unilab_metrics.aggregate.folding.reduction import MAX_RUN_TAGS
 from unilab_metrics.aggregate.folding.sources import SourceState
 from unilab_metrics.aggregate.process_log import say
+from unilab_metrics.aggregate.receiving.accepting import accept
 from unilab_metrics.aggregate.receiving.peers import Peer
-from unilab_metrics.aggregate.receiving.receiver import Admission, IsDead, accept, admit, returned
+from unilab_metrics.aggregate.receiving.receiver import Admission, IsDead, admit, returned
 from unilab_metrics.aggregate.receiving.refusals import Refusals
 from unilab_metrics.aggregate.receiving.turned_away import TurnedAway
 from unilab_metrics.transport.sockets import receive
@@ -184,9 +185,7 @@ class Ingest:
             self._vacate(admission.vacate)
             admission = self._admit(hello)
         if admission.refusal is not None:
-            told = self._turned_away.refused(
-                hello.identity, admission.refusal, time.monotonic_ns()
-            )
+            told = self._turned_away.refused(hello.identity, admission.refusal, time.monotonic_ns())
             self._tell([told] if told else [])
             self._refuse(routing_id, admission.refusal)
             return

@@ -1,8 +1,5 @@
-"""Who may publish, and which of their records are new: admission and the accept rule. Pure.
-
-Per incarnation: sequence = cursor + 1 is taken; up to the cursor is a duplicate; beyond it
-the source is asked to rewind. No clock orders or deduplicates anything.
-"""
+"""Who may publish: the answer to a Hello. Pure; which of their records are new is in
+``accepting``."""
 
 from __future__ import annotations
 
@@ -10,14 +7,13 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from unilab_metrics.aggregate.folding.entries import (
-    AcceptedBatch,
     Entry,
     GapFound,
     SourceGone,
     SourceJoined,
     SourceReturned,
 )
-from unilab_metrics.aggregate.folding.limits import MAX_GAP_FRAMES, MAX_SEQUENCE, hello_fault
+from unilab_metrics.aggregate.folding.limits import MAX_GAP_FRAMES, hello_fault
 from unilab_metrics.aggregate.folding.sources import SourceState
 from unilab_metrics.aggregate.folding.state import AggregatorState
 from unilab_metrics.aggregate.receiving.attempts import (
@@ -27,8 +23,6 @@ from unilab_metrics.aggregate.receiving.attempts import (
     started_before,
     was_double,
 )
-from unilab_metrics.storage.records import Record, scan
-from unilab_schema.codec import FrameDecodeError, RecordKind, decode_payload
 from unilab_schema.control import Hello, Reject
 from unilab_schema.identity import LEARNER, Identity
 
@@ -36,12 +30,10 @@ MAX_SOURCES = 4096
 """Living ones. A long elastic run has many that are gone."""
 MAX_INCARNATIONS = 65_536
 """Over the whole run: the aggregator must know each one again."""
-SOURCE_KINDS = frozenset(kind for kind in RecordKind if kind < RecordKind.UPDATE_LAYOUT)
-_ANNOUNCEMENTS = frozenset([RecordKind.LAYOUT, RecordKind.TAG_NAMES])
 
 IsDead = Callable[[SourceState], bool]
-_HELD = Reject("held", "waiting for rank 0 to open the next attempt", retry_after_s=0.5)
-_CLOSING = Reject("closing", "the run is ending", retry_after_s=1.0)
+_WAITS = "what it logs waits in its spool for the next attempt, or for `recover`"
+_CLOSING = Reject("closing", f"the run is ending; {_WAITS}", retry_after_s=1.0)
 
 
 class Admission(NamedTuple):
@@ -55,17 +47,6 @@ class Admission(NamedTuple):
     refusal: Reject | None = None
     vacate: SourceState | None = None
     opens_attempt: bool = False
-
-
-class Acceptance(NamedTuple):
-    """What of a batch is new. ``rewind``: there is a hole after the cursor. ``is_damaged``:
-    some of its bytes are no records."""
-
-    entry: AcceptedBatch | None
-    records: list[Record]
-    duplicates: int
-    rewind: bool
-    is_damaged: bool = False
 
 
 def admit(
@@ -117,7 +98,7 @@ def _claim(
         return Admission((_superseded(occupant, hello), _joined(state, hello.identity)))
     zero = state.learner_zero()
     if zero is not None and zero is not occupant and _is_gone(zero, is_dead):
-        return Admission(refusal=_HELD)
+        return _held(zero)
     text = f"the {occupant.name} lives, so there is no place for another"
     return Admission(refusal=Reject("duplicate_rank", text, retry_after_s=1.0))
 
@@ -194,12 +175,17 @@ def _join(
     is_held = is_later and (may_wait or zero.ended is not None)
     must_wait = is_held if is_orphan else had_its_turn or (zero.ended is None and is_later)
     if has_ended and not is_orphan and not began_before_the_end(zero, identity):
-        return Admission(refusal=_HELD)
+        return _held(zero)
     if zero_is_gone and must_wait:
-        return Admission(refusal=_HELD)
+        return _held(zero)
     if occupant is not None and is_double:
         return Admission((joined, _too_late(occupant, joined)))
     return Admission((joined,))
+
+
+def _held(zero: SourceState) -> Admission:
+    why = "has said goodbye" if zero.ended is not None else "is gone"
+    return Admission(refusal=Reject("held", f"rank 0 {why}; {_WAITS}", retry_after_s=0.5))
 
 
 def _is_gone(source: SourceState, is_dead: IsDead) -> bool:
@@ -237,64 +223,3 @@ def _known_again(source: SourceState, hello: Hello, *, is_closing: bool) -> Admi
         return Admission(refusal=Reject("bad_message", text, final=True))
     text = "no longer in the spool"
     return Admission((GapFound(source.index, source.cursor + 1, hello.first - 1, text),))
-
-
-def accept(
-    source: SourceState, data: bytes, watermark_mono_ns: int, *, most: int | None = None
-) -> Acceptance:
-    """Apply the accept rule to a batch's records. Damaged bytes end it: what follows is
-    beyond the cursor, so the source rewinds and passes over what it cannot read. So does
-    what follows after ``most`` records."""
-    if not data:
-        return Acceptance(None, [], 0, rewind=False)
-    found = scan(data, kinds=SOURCE_KINDS)
-    cursor = source.cursor
-    taken: list[Record] = []
-    duplicates = 0
-    rewind = bool(found.tail_reason)
-    is_damaged = bool(found.tail_reason or found.damaged)
-    for record in found.records:
-        sequence = record.sequence
-        if most is not None and len(taken) >= most:
-            rewind = True
-            break
-        if sequence == cursor + 1:
-            cursor = sequence
-        elif sequence == 0:
-            if record.kind not in _ANNOUNCEMENTS:
-                continue
-        elif sequence <= cursor:
-            duplicates += 1
-            continue
-        elif record.kind == RecordKind.GAP and _covers(record, cursor + 1):
-            cursor = sequence
-        else:
-            rewind = True
-            break
-        taken.append(record)
-    if not taken:
-        return Acceptance(None, [], duplicates, rewind, is_damaged)
-    records = _bytes_of(taken, data)
-    if rewind:
-        # A watermark speaks of all that was sent, and a part of that was not taken.
-        watermark_mono_ns = 0
-    entry = AcceptedBatch(source.index, watermark_mono_ns, records)
-    return Acceptance(entry, taken, duplicates, rewind, is_damaged)
-
-
-def _bytes_of(taken: list[Record], data: bytes) -> bytes:
-    begin, end = taken[0].start, taken[-1].end
-    if sum(record.end - record.start for record in taken) == end - begin:
-        return data[begin:end]
-    return b"".join(data[record.start : record.end] for record in taken)
-
-
-def _covers(record: Record, sequence: int) -> bool:
-    """A gap's own sequence is the last one that it stands for."""
-    try:
-        gap = decode_payload(RecordKind.GAP, record.payload)
-    except FrameDecodeError:
-        return False
-    if not gap.first <= sequence <= gap.last == record.sequence <= MAX_SEQUENCE:
-        return False
-    return gap.last - sequence < MAX_GAP_FRAMES

@@ -1,0 +1,72 @@
+"""Who is not taken in, told once of each. Pure; times are of one monotonic clock, passed in.
+
+Of two processes that claim one rank, the second is told at once. A process that is held for an
+attempt which has not begun may only be earlier than its rank 0; it is told when that lasts, or
+when the run ends without it.
+"""
+
+from __future__ import annotations
+
+from unilab_schema.control import Reject
+from unilab_schema.identity import Identity
+
+LASTS_NS = 5_000_000_000
+_STILL_THERE_NS = 3_000_000_000
+"""Who is put off asks again within half a second."""
+_MOST = 256
+"""Processes of each kind; what else comes is in nobody's report."""
+
+
+class _Held:
+    def __init__(self, text: str, mono_ns: int) -> None:
+        self.text = text
+        self.first_mono_ns = self.last_mono_ns = mono_ns
+        self.is_told = False
+
+
+class TurnedAway:
+    """Owned by the aggregator's main thread."""
+
+    def __init__(self) -> None:
+        self._duplicates: set[bytes] = set()
+        self._held: dict[bytes, _Held] = {}
+
+    def refused(self, identity: Identity, refusal: Reject, mono_ns: int) -> str:
+        """What is to be told of a Hello that was refused; mostly nothing."""
+        if refusal.code == "duplicate_rank":
+            return self._duplicate(identity, refusal)
+        return self._put_off(identity, refusal, mono_ns) if not refusal.final else ""
+
+    def admitted(self, identity: Identity) -> None:
+        """It has been taken in after all."""
+        self._held.pop(identity.incarnation, None)
+
+    def left_out(self, mono_ns: int) -> list[str]:
+        """What is to be told when the run ends: who asks still, and was not named yet."""
+        texts: list[str] = []
+        for held in self._held.values():
+            if not held.is_told and mono_ns - held.last_mono_ns < _STILL_THERE_NS:
+                held.is_told = True
+                texts.append(held.text)
+        return texts
+
+    def _duplicate(self, identity: Identity, refusal: Reject) -> str:
+        known = self._duplicates
+        if identity.incarnation in known or len(known) >= _MOST:
+            return ""
+        known.add(identity.incarnation)
+        return f"pid {identity.pid} on {identity.host} is refused: {refusal.text}"
+
+    def _put_off(self, identity: Identity, refusal: Reject, mono_ns: int) -> str:
+        held = self._held.get(identity.incarnation)
+        name = f"{identity.key.place} (pid {identity.pid} on {identity.host})"
+        text = f"{name} is not taken in: {refusal.text}"
+        if held is None:
+            if len(self._held) < _MOST:
+                self._held[identity.incarnation] = _Held(text, mono_ns)
+            return ""
+        held.text, held.last_mono_ns = text, mono_ns
+        if held.is_told or mono_ns - held.first_mono_ns < LASTS_NS:
+            return ""
+        held.is_told = True
+        return text
