@@ -263,3 +263,19 @@ def test_a_run_that_was_moved_can_still_be_completed(tmp_path: Path) -> None:
     run_dir.rename(tmp_path / "archive")
     assert "1 unsent: these frames wait in " in warning_of_close(publisher, 0.5)
     assert [kind for _, kind, _ in payloads(Path(publisher.identity.spool_path))]
+
+
+def test_several_threads_that_close_get_the_same_answer(tmp_path: Path, short_path: Path) -> None:
+    end = ReceivingEnd(short_path)
+    publisher = spooled_publisher(tmp_path, rank=1, find_bus=end.find_bus)
+    answers: list[bool] = []
+    closing = [
+        threading.Thread(target=lambda: answers.append(publisher.close(20.0))) for _ in range(4)
+    ]
+    for thread in closing:
+        thread.start()
+    end.serve(lambda: len(answers) == 4)
+    for thread in closing:
+        thread.join()
+    end.close()
+    assert answers == [True] * 4

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+
 from unilab_metrics import crash_points
 from unilab_metrics.publish import unsent
 from unilab_metrics.publish.runless import NO_RUN_TIMEOUT_S, LacksRun, abandon
@@ -9,6 +11,34 @@ from unilab_metrics.publish.shipper import Shipper
 from unilab_metrics.publish.spool import Spool
 from unilab_schema.codec import RecordKind, encode_payload
 from unilab_schema.frames import End
+
+
+class Closing:
+    """Of several threads that close a publisher one does it; the others wait for the outcome."""
+
+    def __init__(self) -> None:
+        self.delivered: bool | None = None
+        """``None`` until somebody closes, then false until everything is delivered."""
+        self._begun = threading.Lock()
+        self._ended = threading.Event()
+        self._thread = 0
+
+    def begin(self) -> bool:
+        """Whether the caller is to do it; only once."""
+        if not self._begun.acquire(blocking=False):
+            return False
+        self._thread = threading.get_ident()
+        self.delivered = False
+        return True
+
+    def end(self) -> None:
+        """Whatever came of it is known."""
+        self._ended.set()
+
+    def wait(self, timeout_s: float) -> None:
+        """For another's end; one who interrupts that thread itself does not wait."""
+        if self._thread != threading.get_ident():
+            self._ended.wait(max(timeout_s, 0.0))
 
 
 def deliver_and_close(

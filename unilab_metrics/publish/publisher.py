@@ -13,7 +13,7 @@ from types import TracebackType
 from typing import Any, final
 
 from unilab_metrics.publish import exiting, losses
-from unilab_metrics.publish.closing import deliver_and_close
+from unilab_metrics.publish.closing import Closing, deliver_and_close
 from unilab_metrics.publish.emitter import Emitter
 from unilab_metrics.publish.episodes import EpisodeStatistics
 from unilab_metrics.publish.exiting import failure
@@ -65,7 +65,7 @@ class Publisher(Emitter):
         self._gauges = InferenceGauges()
         self._lacks_run = lacks_run
         self._figures = OwnFigures() if figures is None else figures
-        self._delivered: bool | None = None
+        self._closing = Closing()
         self._is_exiting = False
         exiting.call_at_exit(self._at_exit)
 
@@ -82,7 +82,7 @@ class Publisher(Emitter):
     @property
     def is_closing(self) -> bool:
         """Whether ``close()`` has been called, by anybody."""
-        return self._delivered is not None
+        return self._closing.delivered is not None
 
     @property
     def unsent(self) -> int:
@@ -239,24 +239,31 @@ class Publisher(Emitter):
         ``status``: as in ``run_summary.json``. True when everything is durable in the run's
         journal (on rank 0: and in every backend). Otherwise, after ``timeout_s``, what is left
         stays in the spool for the aggregator or the next attempt, which one ``RuntimeWarning``
-        says (at the exit a line of the error output). Idempotent.
+        says (at the exit a line of the error output). Idempotent; a second thread waits for
+        what comes of it.
 
         The end of a ``with`` block or of the process does it too, and sees an exception, Ctrl+C
         and (only ``with``) ``sys.exit(n)`` as ``failed``. In a ``finally`` clause say it.
         """
-        if self._delivered is None:
-            self._delivered = False
-            exiting.forget_exit(self._at_exit)
-            if not self._spool.inactive:
-                self._delivered = deliver_and_close(
-                    self._spool,
-                    self._shipper,
-                    self._lacks_run,
-                    timeout_s=timeout_s,
-                    status=status,
-                    is_exiting=self._is_exiting,
-                )
-        return self._delivered
+        closing = self._closing
+        if closing.begin():
+            try:
+                exiting.forget_exit(self._at_exit)
+                if not self._spool.inactive:
+                    closing.delivered = deliver_and_close(
+                        self._spool,
+                        self._shipper,
+                        self._lacks_run,
+                        timeout_s=timeout_s,
+                        status=status,
+                        is_exiting=self._is_exiting,
+                    )
+            finally:
+                closing.end()
+        elif self._spool.inactive != losses.FORKED:
+            # Not in a forked child, where that thread is not.
+            closing.wait(timeout_s)
+        return bool(closing.delivered)
 
     def _at_exit(self) -> None:
         seen = self._shipper is not None and self._shipper.bus_seen
@@ -264,7 +271,7 @@ class Publisher(Emitter):
         self._leave(failure(), exiting.exit_wait_s(CLOSE_TIMEOUT_S, bus_seen=seen), "")
 
     def _leave(self, error: BaseException | None, timeout_s: float, status: str) -> None:
-        if error is not None and self._delivered is None and not self._spool.inactive:
+        if error is not None and not self.is_closing and not self._spool.inactive:
             status, timeout_s = "failed", min(timeout_s, exiting.FAILED_TIMEOUT_S)
             self._tell_failure(error)
         self.close(timeout_s, status)

@@ -202,6 +202,8 @@ class Spool(SpoolRecords):
             if remove:
                 try:
                     self.directory.rmdir()
+                except FileNotFoundError:
+                    return  # the aggregator was faster
                 except OSError as error:
                     self.losses.note(error)
 
