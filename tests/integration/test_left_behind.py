@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import threading
 import time
 import warnings
@@ -279,3 +280,26 @@ def test_several_threads_that_close_get_the_same_answer(tmp_path: Path, short_pa
         thread.join()
     end.close()
     assert answers == [True] * 4
+
+
+@pytest.mark.parametrize("is_exiting", [True, False])
+def test_who_interrupts_the_wait_is_told_what_is_left(
+    is_exiting: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def interrupt(*_: object) -> None:
+        raise SystemExit(7)
+
+    before = signal.signal(signal.SIGALRM, interrupt)
+    publisher = spooled_publisher(tmp_path, rank=1)
+    publisher._is_exiting = is_exiting
+    try:
+        signal.setitimer(signal.ITIMER_REAL, 0.2)
+        if is_exiting:
+            publisher.close(20.0)
+            assert "1 unsent" in capsys.readouterr().err
+        else:
+            with pytest.warns(RuntimeWarning, match="1 unsent"), pytest.raises(SystemExit):
+                publisher.close(20.0)
+    finally:
+        signal.signal(signal.SIGALRM, before)
+    assert publisher._spool.inactive == "closed"

@@ -51,7 +51,9 @@ def deliver_and_close(
     is_exiting: bool,
 ) -> bool:
     """What ``Publisher.close()`` does, the first time; the warning is its caller's. Whether
-    everything was delivered. ``is_exiting``: what is to be said goes to the error output."""
+    everything was delivered. ``is_exiting``: what is to be said goes to the error output.
+
+    Ctrl+C and ``sys.exit()`` of a signal handler cut the wait short, and are raised then."""
     if crash_points.armed:
         crash_points.reach("publisher.ending")
     if shipper is not None:
@@ -62,7 +64,13 @@ def deliver_and_close(
     )
     if lacks_run():
         timeout_s = min(timeout_s, NO_RUN_TIMEOUT_S)
-    delivered = shipper is not None and shipper.finish(timeout_s)
+    interrupted: BaseException | None = None
+    try:
+        delivered = shipper is not None and shipper.finish(timeout_s)
+    except (KeyboardInterrupt, SystemExit) as error:
+        # Whoever waits is told not to; what is left is to be said all the same.
+        interrupted = error
+        delivered = shipper is not None and shipper.finish(0.0)
     if not delivered and (reason := lacks_run()):
         abandon(spool, spool.last, f"nothing of this process is logged: {reason}")
     elif not delivered and shipper is not None and (removed := shipper.removed_run) is not None:
@@ -74,4 +82,6 @@ def deliver_and_close(
     spool.close(remove=delivered)
     if shipper is not None:
         shipper.let_go()
+    if interrupted is not None and not is_exiting:  # otherwise the exit has its status
+        raise interrupted
     return delivered
