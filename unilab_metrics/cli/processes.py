@@ -15,8 +15,10 @@ import click
 from unilab_metrics.cli.directories import existing_run
 from unilab_metrics.errors import LeaseHeldError
 from unilab_metrics.outcome import COMPLETED
+from unilab_metrics.transport.rendezvous import bus_directory
 
 if TYPE_CHECKING:
+    from unilab_metrics.run.bus_settings import BusSettings
     from unilab_metrics.run.lease_holder import Holder
 
 _RUN_DIR = click.Path(file_okay=False, path_type=Path)
@@ -41,6 +43,7 @@ Examples
 \b
 Exit codes
   0  the backend has the last update
+  1  a file that may not be read, or a backend that refuses
   3  no run in RUN_DIR
   5  another writer of this backend is at work
   6  a history of a version that this program does not know
@@ -106,7 +109,7 @@ def aggregate(
     from unilab_metrics.aggregate.aggregator import run_aggregator
     from unilab_metrics.aggregate.options import BackendProcess, Options
     from unilab_metrics.aggregate.process_log import say
-    from unilab_metrics.run.bus_settings import clear_launch, read_settings
+    from unilab_metrics.run.bus_settings import clear_launch
     from unilab_metrics.run.launch_file import sweep_launches
     from unilab_metrics.run.lease_holder import holder_of
     from unilab_metrics.run.processes import last_log_line, start_writer, writer_log
@@ -115,10 +118,9 @@ def aggregate(
     from unilab_metrics.storage.lease import is_free, owner_pid
     from unilab_metrics.storage.places import spool_candidates
     from unilab_metrics.storage.removed_runs import sweep_removed_runs
-    from unilab_metrics.transport.rendezvous import bus_directory
 
     run_dir = existing_run(run_dir).absolute()
-    settings = read_settings(run_dir)
+    settings = _settings(run_dir)
 
     def writer(name: str) -> BackendProcess:
         lease = bus_directory(run_dir) / f"writer-{name}.lease"
@@ -149,6 +151,18 @@ def aggregate(
     return status
 
 
+def _settings(run_dir: Path) -> BusSettings:
+    """As the run was started, with a word on standard error if that cannot be read."""
+    from unilab_metrics.run.bus_settings import SETTINGS_FILE, has_settings, read_settings
+    from unilab_metrics.run.bus_settings import settings_fault as fault_of
+
+    fault = fault_of(run_dir)
+    if fault and has_settings(run_dir):
+        path = bus_directory(run_dir) / SETTINGS_FILE
+        click.echo(f"unilab-metrics: {path}: {fault}; what is not said is as by default", err=True)
+    return read_settings(run_dir)
+
+
 def _checked_bind(asked: str | None, started_with: str) -> str:
     from unilab_metrics.run.binding import resolve_bind
 
@@ -173,13 +187,12 @@ def write(run_dir: Path, backend: str, log_interval: int | None) -> int:
     Follows a live run to its end; of an ended one it completes what was cut off. Goes on
     where the backend is: nothing is written twice.
     """
-    from unilab_metrics.run.bus_settings import read_settings
     from unilab_metrics.write.process import BACKENDS, write_run
 
     if backend not in BACKENDS:
         raise click.BadParameter(f"no backend {backend!r}; there are: {', '.join(BACKENDS)}")
     run_dir = existing_run(run_dir).absolute()
-    interval = log_interval or read_settings(run_dir).log_interval
+    interval = log_interval or _settings(run_dir).log_interval
     try:
         return write_run(run_dir, backend, log_interval=interval)
     except LeaseHeldError as error:

@@ -18,6 +18,7 @@ Examples
 \b
 Exit codes
   0  everything agrees; of a live run, as far as it has come
+  1  a file that may not be read, or that is none
   3  no run in RUN_DIR
   6  a damaged journal, or one of a version that this program does not know; also settings or a
      summary that cannot be read: all the rest agrees then

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
+import stat
 from collections.abc import Iterator
 from pathlib import Path
 
 from unilab_metrics.aggregate.journaling.recovery import HISTORY_KINDS, WAL_KINDS, Recovered
 from unilab_metrics.config import RUN_SUMMARY_FILE
 from unilab_metrics.errors import StorageError, UnknownVersionError
-from unilab_metrics.run.bus_settings import SETTINGS_FILE
+from unilab_metrics.run.bus_settings import SETTINGS_FILE, has_settings
 from unilab_metrics.run.damaged_files import damaged_segments, in_files, unread_files
 from unilab_metrics.run.doctor.finding import ERROR, OK, WARNING, Finding
 from unilab_metrics.run.doctor.patient import Patient
@@ -55,10 +56,14 @@ def examine(patient: Patient) -> Iterator[Finding]:
 
 def _unread(patient: Patient) -> Iterator[Finding]:
     fixes = {SETTINGS_FILE: "the next attempt in this directory writes new ones"}
+    if not has_settings(patient.run_dir):
+        text = f"there is no {patient.bus_dir / SETTINGS_FILE}: other spools than those that the "
+        yield Finding(_SUBJECT, WARNING, f"{text}journal names are not known", fixes[SETTINGS_FILE])
     for path, reason in unread_files(patient.run_dir).items():
         if path.parent == patient.bus_dir:
             try:
-                check_private(path, path.lstat(), directory=False)
+                status = path.lstat()
+                check_private(path, status, directory=stat.S_ISDIR(status.st_mode))
             except StorageError:
                 continue  # who may read it is the subject of the keys
         yield Finding(
