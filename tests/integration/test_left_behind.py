@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import signal
 import threading
 import time
@@ -303,3 +305,20 @@ def test_who_interrupts_the_wait_is_told_what_is_left(
     finally:
         signal.signal(signal.SIGALRM, before)
     assert publisher._spool.inactive == "closed"
+
+
+def test_a_process_without_descriptors_says_that_it_could_not_connect(
+    tmp_path: Path, short_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(_: int) -> None:
+        raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+
+    monkeypatch.setattr(prospects, "ABANDONED_AFTER_NS", 300_000_000)
+    monkeypatch.setattr("unilab_metrics.publish.connection._check_descriptors", refuse)
+    end = ReceivingEnd(short_path)
+    publisher = spooled_publisher(tmp_path, find_bus=end.find_bus, supervise=Keeper())
+    began_s = time.monotonic()
+    text = warning_of_close(publisher, 20.0)
+    end.close()
+    assert time.monotonic() - began_s < 5.0
+    assert "(this process cannot connect: Too many open files)" in text

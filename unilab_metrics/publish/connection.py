@@ -59,7 +59,8 @@ class Connection:
         self._was_welcomed = False
         self._is_refused = False
         self.trouble = ""
-        """What is wrong with our key, empty if nothing is; for any thread."""
+        """Why there is no connection, as far as it is our key or the system that refuses one;
+        empty if neither does. For any thread."""
 
     @property
     def was_found(self) -> bool:
@@ -157,7 +158,11 @@ class Connection:
 
     def _connect(self, route: Route, now: int) -> None:
         if self._context is None:
-            _check_descriptors(self._wakeup.fileno())
+            try:
+                _check_descriptors(self._wakeup.fileno())
+            except OSError as error:
+                self.trouble = f"this process cannot connect: {error.strerror}"
+                raise
             self._context = sockets.context()
         self.socket = sockets.dealer(self._context, route.ingest, route.curve, self._watch)
         self._was_welcomed = self._is_refused = False

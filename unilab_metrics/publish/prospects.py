@@ -90,7 +90,7 @@ class Prospects:
             return True
         since_ns = max(delivery.answered_ns, self._closing_since_ns)
         # Ours either comes up within that time, or the next try will fail like the last ones.
-        cannot_start = self.trouble and not delivery.answered_ns
+        cannot_start = (self.trouble or self._connection.trouble) and not delivery.answered_ns
         is_abandoned = not self._is_keeper or cannot_start
         return bool(is_abandoned) and monotonic_ns() - since_ns >= ABANDONED_AFTER_NS
 
