@@ -12,7 +12,6 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import msgspec
@@ -31,7 +30,6 @@ def main() -> int:
         collect(settings, publisher, ledger)
         ledger.write("closed", int(publisher.close(settings.close_timeout_s)))
         return 0
-    before_s = time.monotonic()
     publisher = um.init(
         algorithm="ppo",
         task="Toy",
@@ -40,7 +38,6 @@ def main() -> int:
         rank=settings.rank,
         world_size=settings.world_size,
     )
-    print(f"init {time.monotonic() - before_s:.3f}", flush=True)
     assert "torch" not in sys.modules
     import torch.distributed as dist
 

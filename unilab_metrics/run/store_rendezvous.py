@@ -206,7 +206,7 @@ class StoreGuest:
         if now_s >= self._ask_at_s:
             is_calm = self._found is not None or now_s - self._began_s > CALM_AFTER_S
             self._ask_at_s = now_s + (CALM_INTERVAL_S if is_calm else SEARCH_INTERVAL_S)
-            self._store.visit(self._ask)
+            self._store.visit(self._ask, is_needed=self._found is None)
         return self._found
 
     def _ask(self, store: Store) -> None:

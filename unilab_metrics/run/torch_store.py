@@ -20,6 +20,7 @@ from typing import Any, Protocol
 
 FIRST_PAUSE_S = 1.0
 LONGEST_PAUSE_S = 60.0
+UNREACHABLE_PAUSE_S = 5.0
 SLOW_S = 1.0
 _PAUSE_PER_SECOND = 5.0
 _CONNECT_S = 0.3
@@ -76,9 +77,10 @@ class TorchStore:
             return self._find() is not None
         return False
 
-    def visit(self, use: Callable[[Store], None]) -> None:
+    def visit(self, use: Callable[[Store], None], *, is_needed: bool = True) -> None:
         """Call ``use`` with the store, if there is one and it is not left alone; never raises.
-        What ``use`` raises is a failure of the store's."""
+        What ``use`` raises is a failure of the store's. ``is_needed``: whether it is worth
+        saying that the store does not help."""
         began_s = self._clock()
         if began_s < self._not_before_s:
             return
@@ -91,19 +93,23 @@ class TorchStore:
                 self.generation += 1
             use(_open(found))
         except Exception as error:  # noqa: BLE001 - whatever it is, the training must not notice
-            self._leave_alone(self._pause_s, f"{type(error).__name__}: {_first_line(error)}")
+            why = f"{type(error).__name__}: {_first_line(error)}"
+            longest_s = UNREACHABLE_PAUSE_S if isinstance(error, OSError) else LONGEST_PAUSE_S
+            self._leave_alone(min(self._pause_s, longest_s), why if is_needed else "")
             return
         took_s = self._clock() - began_s
         if took_s > SLOW_S:
             pause_s = max(self._pause_s, _PAUSE_PER_SECOND * took_s)
-            self._leave_alone(pause_s, f"it took {took_s:.1f} s to answer")
+            why = f"it took {took_s:.1f} s to answer"
+            self._leave_alone(pause_s, why if is_needed else "")
         else:
             self._pause_s = FIRST_PAUSE_S
 
     def _leave_alone(self, pause_s: float, why: str) -> None:
         self._not_before_s = self._clock() + min(pause_s, LONGEST_PAUSE_S)
         self._pause_s = min(2 * self._pause_s, LONGEST_PAUSE_S)
-        self._report(why)
+        if why:
+            self._report(why)
 
 
 def default_store() -> Any:
