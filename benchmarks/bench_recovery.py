@@ -8,7 +8,7 @@ subscriber in this process waits for what the kill interrupted:
 - aggregator: the first update whose iteration was logged after the kill;
 - writer: TensorBoard holds an update that was announced after the kill;
 - both: that, too;
-- rank 1: the first update that was sealed without it, with n = 1 of 2;
+- rank 1: the first update that was sealed without it, with n = 1 of 2 ranks;
 - subscriber: a new one has the newest value of every tag and the newest update.
 
 The floor, in the same run: the start of an interpreter that imports what an aggregator does.

@@ -8,10 +8,11 @@ from msgspec import structs
 from series_records import SAC, S, event, head, picture, update
 
 from unilab_metrics.subscribe.history import HistoryRecord
-from unilab_schema.control import Epoch, SourceStatus
+from unilab_schema.control import Epoch, SourceFigures, SourceStatus
 from unilab_schema.identity import SourceKey
 from unilab_schema.updates import AttemptOpened, RunEnded
 from unilab_sidecar.batch import Batch
+from unilab_sidecar.picture import Reading
 from unilab_sidecar.series import Series
 
 
@@ -155,3 +156,35 @@ def test_events_of_an_ended_run_are_told_from_its_end():
     series.add(Batch((HistoryRecord(3, RunEnded(1, "completed", 25 * S), ()),)))
     shown = series.picture()
     assert (shown.note_reference, shown.notes[0].age_s) == ("end", 15.0)
+
+
+def test_the_backlog_is_the_sources_own_word_while_nothing_can_be_journaled():
+    series = Series()
+    values = {"Bus/backlog_frames": 3.0, "Bus/ack_latency_ms": 12.0}
+    told = tuple(
+        structs.replace(status, figures=SourceFigures(4000, 1, 1))
+        for status in statuses("live", 0.1)
+    )
+    series.add(Batch((update(1, values),), structs.replace(head(1.0), sources=told)))
+    assert series.picture().bus.backlog == Reading(3.0)
+    full = structs.replace(head(2.0), sources=told, journal_full="no room")
+    series.add(Batch((), full))
+    assert series.picture().bus.backlog == Reading(8000.0)
+    assert series.picture().bus.ack_latency_ms is None
+
+
+def test_sources_of_an_aggregator_that_did_not_see_the_end_are_not_shown():
+    series = Series()
+    series.add(heard(1.0, statuses("live", 0.1)))
+    assert series.picture().sources
+    end = HistoryRecord(9, RunEnded(1, "failed", 0, "gone without goodbye: learner of rank 0"), ())
+    made = structs.replace(head(1.0), sources=statuses("live", 0.1))
+    series.add(Batch((end,), made, head_age_s=9.0))
+    assert series.picture().sources == ()
+    assert series.picture().ended_text == "gone without goodbye: learner of rank 0"
+
+
+def test_where_the_viewer_sees_the_run_is_what_it_says():
+    series = Series("here")
+    series.add(Batch((), head(1.0), gone=("A",)))
+    assert (series.picture().run_dir, series.picture().gone) == ("here", ("A",))

@@ -23,6 +23,7 @@ Examples
   unilab-metrics attach
   unilab-metrics attach logs/sac/cart_reach/2026-03-09_18-30-00_numpy
   unilab-metrics attach --plain
+  unilab-metrics attach RUN_DIR --once
   unilab-metrics attach tcp://10.0.0.5:7400 --key watch.key
 
 \b
@@ -66,7 +67,11 @@ _KEY_WITHOUT_ADDRESS = "--key goes with an address, tcp://HOST:PORT"
 )
 @click.option("--plain", is_flag=True, help="One line every few seconds instead of a screen.")
 @click.option("--once", is_flag=True, help="One line, and end.")
-@click.option("--wait", is_flag=True, help="Stay for the next attempt of a run that was cut off.")
+@click.option(
+    "--wait",
+    is_flag=True,
+    help="Stay for the start of a run, or for the next attempt of one that was cut off.",
+)
 def attach(run: str | None, *, key: Path | None, plain: bool, once: bool, wait: bool) -> None:
     """Open a sidecar on a run: the one in RUN_DIR, the one that listens at an address, or the
     newest live one of this machine, also if it is just starting.
