@@ -12,6 +12,7 @@ from case_runs import ended, scalars, updates
 from real_runs import until
 from steered_ranks import SteeredRank, entries, iterations, steered, told
 
+from unilab_metrics.run.recovering import recover_run
 from unilab_metrics.run.summary import read_summary
 from unilab_metrics.subscribe.subscriber import Subscriber
 from unilab_schema.updates import AttemptOpened
@@ -165,13 +166,13 @@ def test_a_rank_of_another_world_is_named(tmp_path: Path) -> None:
     assert text.endswith("was started for a world of 4 ranks, rank 0 for one of 2")
 
 
-def until_known(run_dir: Path, rank: int) -> None:
+def until_known(run_dir: Path, rank: SteeredRank) -> None:
     with Subscriber.attach(run_dir) as viewer:
 
         def is_known() -> bool:
             viewer.poll(20)
             head = viewer.head
-            return head is not None and any(source.key.rank == rank for source in head.sources)
+            return head is not None and any(source.pid == rank.pid for source in head.sources)
 
         until(is_known, 30.0)
 
@@ -190,7 +191,7 @@ def test_ranks_that_are_missing_from_the_start_are_named_and_one_that_comes_late
         with SteeredRank(run_dir, 2, 3) as late:
             late.ready().log(10, 14)
             # Who is not known yet is not waited for: its values would be a supplement.
-            until_known(run_dir, 2)
+            until_known(run_dir, late)
             for rank in (zero, one):
                 rank.log(10, 14)
             until(lambda: len(iterations(run_dir)) == 15, 60.0)
@@ -200,3 +201,45 @@ def test_ranks_that_are_missing_from_the_start_are_named_and_one_that_comes_late
         *((k, 2, 3, 0.5) for k in range(10)),
         *((k, 3, 3, 1.0) for k in range(10, 15)),
     ]
+
+
+@pytest.mark.slow
+def test_a_rank_that_comes_again_is_taken_in_while_rank_0_waits_and_held_when_it_is_gone(
+    tmp_path: Path,
+) -> None:
+    run_dir = tmp_path / "run"
+    with steered(run_dir, 3) as (zero, one, two):
+        for rank in (zero, one, two):
+            rank.log(0, 2)
+        until(lambda: len(iterations(run_dir)) == 3, 30.0)
+        zero.tell("close 30")
+        one.kill()
+        until(lambda: told(run_dir, "lost"))
+        with SteeredRank(run_dir, 1, 3) as again:
+            again.ready().log(3, value=4.0)
+            until_known(run_dir, again)
+            two.log(3, value=2.0)
+            until(lambda: len(iterations(run_dir)) == 4)
+            again.kill()
+            until(lambda: len(told(run_dir, "lost")) == 2)
+        assert told(run_dir, "warning") == []
+        zero.kill()
+        with SteeredRank(run_dir, 1, 3) as late:
+            late.ready().log(4, value=4.0)
+            until(lambda: told(run_dir, "warning"), 30.0)
+            (warning,) = told(run_dir, "warning")
+            assert warning.startswith(f"learner of rank 1 (pid {late.pid} on ")
+            assert "is not taken in: rank 0 has said goodbye; what it logs waits in its " in warning
+            assert "held: rank 0 has said goodbye" in late.do("eval publisher.errors")
+            answer = late.end("close 0.5")
+            assert answer.startswith("False 3 unsent: these frames wait in ")
+            assert "`unilab-metrics recover " in answer
+            close(two)
+    until(lambda: read_summary(run_dir))
+    summary = read_summary(run_dir)
+    assert summary is not None
+    assert summary["bus"]["warnings"][warning] == 1
+    assert reports(run_dir)[3:] == [(3, 2, 3, 3.0)]
+    found = recover_run(run_dir, wait_s=10.0)
+    assert [(taken.identity.pid, taken.lost) for taken in found.taken] == [(late.pid, 0)]
+    assert reports(run_dir)[3:] == [(3, 2, 3, 3.0), (4, 1, 3, 4.0)]

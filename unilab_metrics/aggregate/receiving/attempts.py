@@ -18,10 +18,13 @@ def started_before(zero: SourceState, identity: Identity) -> bool:
 
 
 def began_before_the_end(zero: SourceState, identity: Identity) -> bool:
-    """Whether a process was started while rank 0, which has ended in order, was at work."""
-    ended = zero.ended_mono_ns
+    """Whether a process was started while rank 0, which has ended in order, was at work, or
+    waited for the others after its goodbye: as long as it is there, nobody starts the next
+    attempt."""
     same_clock = identity.boot_id == zero.identity.boot_id
-    return ended is not None and same_clock and identity.started_mono_ns < ended
+    if zero.ended_mono_ns is None or not same_clock:
+        return False
+    return identity.started_mono_ns < max(zero.ended_mono_ns, zero.watermark_mono_ns)
 
 
 def is_of_the_next_attempt(zero: SourceState, identity: Identity) -> bool:
