@@ -60,7 +60,10 @@ class Closing:
         self._write_end()
         self._wait_for_backends()
         self._ingest.tell_left_out()
-        self._summarise()
+        is_told = self._summarise()
+        while not is_told and not self._has_waited():
+            self._turn()
+            is_told = self._summarise()
         self._ingest.say_closed()
         self._announcer.announce(force=True)
         end_ns = time.monotonic_ns() + _SAY_CLOSED_NS
@@ -71,7 +74,7 @@ class Closing:
         if core.problem or core.journal.has_uncommitted:
             say(f"{core.problem or 'not everything is committed'}; ended without it")
             return ExitCode.UNEXPECTED
-        return ExitCode.OK
+        return ExitCode.OK if is_told else ExitCode.UNEXPECTED
 
     def _write_end(self) -> None:
         core = self._core
@@ -103,11 +106,11 @@ class Closing:
         """Whether a disk that is full or fails has had its time."""
         return time.monotonic_ns() - self._began_mono_ns > _FULL_DISK_NS
 
-    def _summarise(self) -> None:
+    def _summarise(self) -> bool:
         troubles = [text for text in (*self._core.untold, self._core.problem) if text]
         peers, backends = self._ingest.peers, self._writers.updates()
         outcome = outcome_of(self._core.state, self._run_dir, peers, backends, troubles)
-        self._endurance.attempt("run summary", lambda: self._write_summary(outcome))
+        return self._endurance.attempt("run summary", lambda: self._write_summary(outcome))
 
     def _someone_waits(self) -> bool:
         """Whether a source that closed is still there to read its last cursor."""
