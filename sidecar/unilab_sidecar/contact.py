@@ -36,10 +36,18 @@ class Contact:
         since_s = self._since_s()
         return since_s if self._first_mono_ns is not None and since_s < REJOIN_S else None
 
-    def sources(self) -> tuple[SourceStatus, ...]:
-        """The announced sources; those that a new aggregator still waits for are ``awaited``."""
+    def sources(self, *, are_gone: bool = False) -> tuple[SourceStatus, ...]:
+        """The announced sources; those that a new aggregator still waits for are ``awaited``.
+        ``are_gone``: nobody is at work on the run any more, so those who were are ``gone``."""
         if self._head is None:
             return ()
+        if are_gone:
+            return tuple(
+                msgspec.structs.replace(status, state="gone")
+                if status.state in ("live", "silent")
+                else status
+                for status in self._head.sources
+            )
         if self.restarted_s() is None:
             return self._head.sources
         return tuple(

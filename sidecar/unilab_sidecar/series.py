@@ -83,7 +83,7 @@ class Series:
         self._behind = batch.behind
         if batch.dropped is not None:
             self._dropped = batch.dropped
-        self._connected, self._gone = batch.connected, batch.gone
+        self._connected = batch.connected
         self._head_age_s = batch.head_age_s
         if batch.snapshot is not None:
             self._newest.add_snapshot(batch.snapshot)
@@ -106,6 +106,8 @@ class Series:
                 self._collector_rows.clear()
                 self._last, self._dropped = None, None
                 self._run, self._attempt = entry.run, entry.attempt
+        # Of a run that has ended everybody is gone.
+        self._gone = batch.gone if self._end_status() is None else None
 
     @property
     def behind(self) -> bool:
@@ -218,7 +220,9 @@ class Series:
         """None where the run has ended without the aggregator that spoke of them."""
         head = self._head
         is_old = head is not None and head.ended is None and self._head_age_s > SILENT_AFTER_S
-        return () if is_old and self._ended is not None else self._contact.sources()
+        if is_old and self._ended is not None:
+            return ()
+        return self._contact.sources(are_gone=self._gone is not None)
 
     def _current_run(self) -> RunInfo:
         if self._head is not None and self._head.attempt >= self._attempt:

@@ -188,3 +188,14 @@ def test_where_the_viewer_sees_the_run_is_what_it_says():
     series = Series("here")
     series.add(Batch((), head(1.0), gone=("A",)))
     assert (series.picture().run_dir, series.picture().gone) == ("here", ("A",))
+
+
+def test_nobody_of_a_run_that_was_cut_off_is_called_live():
+    series = Series()
+    series.add(heard(1.0, statuses("live", 0.1)))
+    series.add(Batch((), head_age_s=9.0, gone=("A",)))
+    assert {source.state for source in series.picture().sources} == {"gone"}
+    series.add(heard(20.0, statuses("live", 0.1), 2))
+    assert {source.state for source in series.picture().sources} == {"live"}
+    series.add(Batch((), head(21.0, ended="completed"), gone=("A",)))
+    assert series.picture().gone is None

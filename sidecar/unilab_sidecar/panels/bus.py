@@ -30,9 +30,10 @@ _STATES: dict[str, tuple[str, Style]] = {
     "silent": ("○", "warn"),
     "finished": ("✓", "dim"),
     "lost": ("✗", "bad"),
+    "gone": ("✗", "bad"),
 }
 _WRITER_STATES: dict[str, Style] = {"running": "good", "finished": "dim", "failed": "bad"}
-_URGENCY = {"lost": 0, "silent": 1}
+_URGENCY = {"lost": 0, "gone": 0, "silent": 1}
 _MAX_SOURCES = 16
 USUAL_EVENTS = 5
 _SHOWN_RANKS = 4
@@ -55,10 +56,8 @@ def sources(picture: Picture, width: int) -> Block:
         f"  {left('state', 9)}{left('role', 12)}{right('rank', 5)}{right('pid', 8)}"
         f"{right('age', 8)}{right('frame', 8)}{right('drops', 7)}{right('lost', 6)}"
     ) + ("  host" if with_host else "")
-    # Without an aggregator nobody knows better than at its last word.
-    as_of = "" if has_contact(picture) else f"as of {formatting.age(picture.silent_s)} ago"
     return [
-        heading("Sources", width, note=as_of),
+        heading("Sources", width, note=_as_of(picture)),
         clip(line(Segment(titles, "dim")), width),
         *rows,
     ]
@@ -85,7 +84,12 @@ def writers(picture: Picture, width: int) -> Block:
     rows += flowed(_label("journal"), books, width)
     if figures := _figures(picture.bus):
         rows += flowed(_label("bus"), figures, width)
-    return [heading("Writers", width), *rows]
+    return [heading("Writers", width, note=_as_of(picture)), *rows]
+
+
+def _as_of(picture: Picture) -> str:
+    """Without an aggregator nobody knows better than at its last word."""
+    return "" if has_contact(picture) else f"as of {formatting.age(picture.silent_s)} ago"
 
 
 def events(picture: Picture, width: int, rows: int = USUAL_EVENTS) -> Block:

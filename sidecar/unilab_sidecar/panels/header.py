@@ -120,17 +120,16 @@ def _throughput_line(picture: Picture, *, short: bool) -> Line:
 
 def _health_line(picture: Picture, width: int, said: Collection[str]) -> Line:
     parts: list[Segment] = []
-    # Nobody of a run that was cut off is what it was at the last word.
-    sources = picture.sources if picture.gone is None else ()
-    counts = Counter(source.state for source in sources)
-    current = has_contact(picture)
-    if sources and not current:
+    counts = Counter(source.state for source in picture.sources)
+    current = has_contact(picture) or picture.gone is not None
+    if picture.sources and not current:
         parts.append(Segment(f"{formatting.age(picture.silent_s)} ago: ", "warn"))
     marks: tuple[tuple[str, str, Style], ...] = (
         ("live", "●", "good"),
         ("awaited", "◌", "accent"),
         ("silent", "○", "warn"),
         ("lost", "✗", "bad"),
+        ("gone", "✗", "bad"),
         ("finished", "✓", "dim"),
     )
     for name, mark, style in marks:
