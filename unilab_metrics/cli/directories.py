@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 from unilab_metrics.config import RUN_CONFIG_FILE
@@ -14,9 +15,15 @@ def existing_run(run_dir: Path) -> Path:
     this user may not look at."""
     try:
         if not run_dir.is_dir():
-            raise RunNotFoundError(run_dir, "no such directory")
+            raise RunNotFoundError(run_dir, _what_it_is(run_dir))
         if not bus_directory(run_dir).is_dir() and not (run_dir / RUN_CONFIG_FILE).is_file():
             raise RunNotFoundError(run_dir, "holds no run")
     except OSError as error:
         raise RunNotFoundError(run_dir, f"cannot be looked at: {error.strerror}") from error
     return run_dir
+
+
+def _what_it_is(path: Path) -> str:
+    if path.is_symlink():
+        return "is a link that leads to no directory"
+    return "is no directory" if os.path.lexists(path) else "no such directory"

@@ -8,6 +8,7 @@ from pathlib import Path
 import click
 
 from unilab_metrics.cli.directories import existing_run
+from unilab_metrics.cli.output import say, say_json
 from unilab_metrics.errors import ExitCode
 
 _EPILOG = """\b
@@ -51,14 +52,14 @@ def doctor(run_dir: Path | None, *, as_json: bool, verbose: bool) -> int:
             "level": level,
             "findings": [finding.fields() for finding in findings],
         }
-        click.echo(json.dumps(report, indent=2))
+        say_json(json.dumps(report, indent=2))
     else:
-        click.echo("no live run on this machine" if found is None else str(found))
+        say("no live run on this machine" if found is None else str(found))
         for finding in findings:
             if verbose or finding.level != OK:
                 for line in finding.lines():
-                    click.echo(line)
+                    say(line)
         well = sum(finding.level == OK for finding in findings)
         hidden = "" if verbose or not well else " (-v shows them)"
-        click.echo(f"{well} of {len(findings)} findings are well{hidden}")
+        say(f"{well} of {len(findings)} findings are well{hidden}")
     return ExitCode.UNHEALTHY if level == ERROR else ExitCode.OK

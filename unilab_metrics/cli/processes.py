@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import click
 
 from unilab_metrics.cli.directories import existing_run
+from unilab_metrics.cli.output import say
 from unilab_metrics.errors import LeaseHeldError
 from unilab_metrics.outcome import COMPLETED
 from unilab_metrics.transport.rendezvous import bus_directory
@@ -159,7 +160,7 @@ def _settings(run_dir: Path) -> BusSettings:
     fault = fault_of(run_dir)
     if fault and has_settings(run_dir):
         path = bus_directory(run_dir) / SETTINGS_FILE
-        click.echo(f"unilab-metrics: {path}: {fault}; what is not said is as by default", err=True)
+        say(f"unilab-metrics: {path}: {fault}; what is not said is as by default", err=True)
     return read_settings(run_dir)
 
 

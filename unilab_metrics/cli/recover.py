@@ -8,6 +8,7 @@ from pathlib import Path
 import click
 
 from unilab_metrics.cli.directories import existing_run
+from unilab_metrics.cli.output import say, say_json
 from unilab_metrics.errors import ExitCode
 
 _EPILOG = """\b
@@ -65,8 +66,8 @@ def recover(run_dir: Path, wait_s: float, timeout_s: float, *, as_json: bool) ->
     say_on_stderr()
     recovery = recover_run(run_dir, wait_s=wait_s, timeout_s=timeout_s)
     if as_json:
-        click.echo(json.dumps(recovery_fields(recovery), indent=2))
+        say_json(json.dumps(recovery_fields(recovery), indent=2))
     else:
         for line in recovery_lines(recovery):
-            click.echo(line)
+            say(line)
     return ExitCode.OK if recovery.is_complete else ExitCode.UNEXPECTED

@@ -6,7 +6,6 @@ A command's module is imported when it is used, so that ``ls`` does not wait for
 
 from __future__ import annotations
 
-import contextlib
 import importlib
 import os
 from typing import Any
@@ -14,6 +13,7 @@ from typing import Any
 import click
 
 from unilab_metrics import __version__
+from unilab_metrics.cli.output import prepare_streams, say
 from unilab_metrics.errors import ExitCode, UnilabMetricsError
 
 # \b keeps click from joining the lines of a paragraph.
@@ -28,7 +28,7 @@ Examples
 \b
 Exit codes
   0    done
-  1    unexpected error
+  1    unexpected error; also an output that takes nothing, but not one that nobody reads
   2    wrong usage
   3    no run in that directory
   4    no live run
@@ -73,16 +73,25 @@ class CommandGroup(click.Group):
         with formatter.section("Commands"):
             formatter.write_dl([(name, text) for name, (_, text) in _COMMANDS.items()])
 
+    def main(self, *args: Any, **kwargs: Any) -> Any:
+        """Run a command line. Ends the process."""
+        prepare_streams()
+        try:
+            return super().main(*args, **kwargs)
+        except OSError as error:
+            # Of a help or a wrong usage that could not be said.
+            say(f"unilab-metrics: {_fact(error)}", err=True)
+            raise SystemExit(ExitCode.UNEXPECTED) from None
+
     def invoke(self, ctx: click.Context) -> Any:
         """Run the command; what it returns is the exit code."""
         try:
             status = super().invoke(ctx)
         except UnilabMetricsError as error:
-            click.echo(f"unilab-metrics: {error}", err=True)
+            say(f"unilab-metrics: {error}", err=True)
             ctx.exit(int(error.exit_code))
         except (OSError, MemoryError) as error:
-            with contextlib.suppress(OSError):
-                click.echo(f"unilab-metrics: {_fact(error)}", err=True)
+            say(f"unilab-metrics: {_fact(error)}", err=True)
             ctx.exit(int(ExitCode.UNEXPECTED))
         except KeyboardInterrupt:
             ctx.exit(int(ExitCode.INTERRUPTED))

@@ -8,6 +8,7 @@ from pathlib import Path
 import click
 
 from unilab_metrics.cli.directories import existing_run
+from unilab_metrics.cli.output import say, say_json
 from unilab_metrics.errors import ExitCode, StorageError, VerificationError
 
 _EPILOG = """\b
@@ -55,11 +56,11 @@ def verify(run_dir: Path, log_interval: int | None, *, as_json: bool) -> int:
     except (StorageError, VerificationError) as error:
         if not as_json:
             raise
-        click.echo(json.dumps({"ok": False, "problem": str(error)}, indent=2))
+        say_json(json.dumps({"ok": False, "problem": str(error)}, indent=2))
         return int(error.exit_code)
     if as_json:
-        click.echo(json.dumps(report_fields(verified), indent=2))
+        say_json(json.dumps(report_fields(verified), indent=2))
     else:
         for line in report(verified):
-            click.echo(line)
+            say(line)
     return ExitCode.DAMAGED if verified.unread else ExitCode.OK

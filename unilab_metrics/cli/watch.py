@@ -10,6 +10,7 @@ from pathlib import Path
 import click
 
 from unilab_metrics.cli.directories import existing_run
+from unilab_metrics.cli.output import say
 from unilab_metrics.errors import NoLiveRunError
 from unilab_metrics.storage.standard_streams import fill_standard_streams
 from unilab_metrics.transport.rendezvous import CONNECTION_FILE, bus_directory
@@ -134,13 +135,13 @@ def ls(log_root: Path, count: int) -> None:
         for run in runs:
             since = datetime.fromtimestamp(run.started_unix_ns / 1e9).astimezone()
             age = _age(time.time() - run.started_unix_ns / 1e9)
-            click.echo(_line(state, f"{since:%Y-%m-%d %H:%M}", age, run.run_dir))
+            say(_line(state, f"{since:%Y-%m-%d %H:%M}", age, run.run_dir))
     shown = {run.run_dir.resolve() for runs in found.values() for run in runs}
     recent = [path for path in past_runs(log_root) if path not in shown][:count]
     for path in recent:
-        click.echo(_line(state_of(path), started(path), "", path))
+        say(_line(state_of(path), started(path), "", path))
     if not shown and not recent:
-        click.echo(f"no live run, none below {_short(log_root)}/")
+        say(f"no live run, none below {_short(log_root)}/")
 
 
 def _check_remote(address: str, key: Path) -> None:
@@ -149,7 +150,7 @@ def _check_remote(address: str, key: Path) -> None:
     from unilab_metrics.subscribe.subscriber import Subscriber
 
     if key.exists() and not keeps_modes(key.absolute().parent):
-        click.echo(f"warning: {key} cannot be made private on its file system", err=True)
+        say(f"warning: {key} cannot be made private on its file system", err=True)
     Subscriber.attach_remote(address, key).close()
 
 

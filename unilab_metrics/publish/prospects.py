@@ -16,6 +16,7 @@ from unilab_metrics.publish.delivery import Delivery
 from unilab_metrics.publish.runless import LacksRun
 from unilab_metrics.publish.spool import Spool
 from unilab_metrics.storage.held_directory import HeldDirectory
+from unilab_metrics.storage.path_text import path_text
 from unilab_metrics.storage.spool_owner import RunFile
 
 ABANDONED_AFTER_NS = 10_000_000_000
@@ -65,7 +66,7 @@ class Prospects:
         run_dir = self._find_run()
         if run_dir is not None and self._held.hold(run_dir):
             device, inode = self._held.file
-            path = os.path.abspath(run_dir)
+            path = path_text(Path(os.path.abspath(run_dir)))
             self._spool.belongs_to(RunFile(path=path, device=device, inode=inode))
 
     @property

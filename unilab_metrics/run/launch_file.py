@@ -18,6 +18,7 @@ import msgspec
 from unilab_metrics.errors import StorageError
 from unilab_metrics.run.launch_key import Node, ProcessName
 from unilab_metrics.storage.filesystem import boot_id, read_private, write_atomic
+from unilab_metrics.storage.path_text import path_of, path_text
 from unilab_metrics.storage.places import runtime_directory
 from unilab_metrics.storage.process_table import stat_fields
 
@@ -69,7 +70,7 @@ def announce_run(key: str, run_dir: Path, keeper: ProcessName | None = None) -> 
     own = process_name(os.getpid())
     keeper = keeper or ProcessName(0, "")
     content = LaunchFile(
-        os.fspath(run_dir),
+        path_text(run_dir),
         own.pid,
         own.start,
         boot_id(),
@@ -95,7 +96,7 @@ def forget_run(key: str, run_dir: Path) -> None:
     try:
         path = _path(key)
         found = _read(path)
-        if found is not None and found.run_dir == os.fspath(run_dir) and not _has_keeper(found):
+        if found is not None and found.run_dir == path_text(run_dir) and not _has_keeper(found):
             path.unlink(missing_ok=True)
     except (OSError, StorageError):
         return
@@ -129,7 +130,7 @@ def find_run(key: str, *, of_dead_rank_0: bool = False) -> Path | None:
         return None
     if not of_dead_rank_0 and not is_alive(ProcessName(found.pid, found.process_start)):
         return None
-    return Path(found.run_dir)
+    return path_of(found.run_dir)
 
 
 def rank_0_of(key: str) -> ProcessName | None:

@@ -7,7 +7,6 @@ or not at all; readable by whoever the umask lets in.
 from __future__ import annotations
 
 import math
-import os
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
@@ -20,6 +19,7 @@ from unilab_metrics.outcome import COMPLETED, RunOutcome, SourceOutcome
 from unilab_metrics.run.directory import file_mode
 from unilab_metrics.storage.bounded_reading import read_regular
 from unilab_metrics.storage.filesystem import write_atomic
+from unilab_metrics.storage.path_text import shown_path
 from unilab_schema.metrics import METRIC_SCHEMA_VERSION
 
 _MAX_BYTES = 16 * 1024 * 1024
@@ -91,7 +91,7 @@ def summary_fields(outcome: RunOutcome) -> dict[str, Any]:
         "algo": outcome.run.algorithm,
         "task": outcome.run.task,
         "sim_backend": outcome.run.sim_backend,
-        "log_dir": os.fspath(outcome.run_dir),
+        "log_dir": shown_path(outcome.run_dir),
         "start_time_utc": _utc(outcome.started_unix_ns),
         "end_time_utc": _utc(outcome.ended_unix_ns),
         "wall_time_sec": wall_time_s,

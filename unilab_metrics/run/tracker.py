@@ -18,6 +18,7 @@ import msgspec
 from unilab_metrics.config import RUN_CONFIG_FILE
 from unilab_metrics.run.directory import file_mode
 from unilab_metrics.storage.filesystem import write_atomic
+from unilab_metrics.storage.path_text import shown_path
 from unilab_schema.identity import RunInfo
 
 _DEEPEST = 32
@@ -41,7 +42,7 @@ def write_run_config(
             "algo": run.algorithm,
             "task": run.task,
             "sim_backend": run.sim_backend,
-            "log_dir": os.fspath(run_dir),
+            "log_dir": shown_path(run_dir),
             "start_time_utc": started.isoformat(),
             "hostname": socket.gethostname(),
             "user": _user(),

@@ -82,7 +82,11 @@ class Lease:
     def _create_new(cls, path: Path, payload: bytes) -> Lease | None:
         temporary = path.with_name(f".{secrets.token_hex(8)}.new")
         flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-        fd = out_of_the_way(os.open(temporary, flags, 0o600))
+        try:
+            fd = out_of_the_way(os.open(temporary, flags, 0o600))
+        except OSError as error:
+            error.filename = os.fspath(path)
+            raise
         try:
             fcntl.lockf(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
             _write_whole(fd, payload)

@@ -7,13 +7,14 @@ from another that has taken its place.
 from __future__ import annotations
 
 import os
-from pathlib import Path
 
 import msgspec
 
+from unilab_metrics.storage.path_text import path_of
+
 
 class RunFile(msgspec.Struct, frozen=True, kw_only=True):
-    """A run directory: its absolute path, and what the system called it when it was there."""
+    """A run directory: its absolute path (see ``path_text``), and what the system called it when it was there."""
 
     path: str
     device: int
@@ -21,7 +22,7 @@ class RunFile(msgspec.Struct, frozen=True, kw_only=True):
 
     def was_removed(self) -> bool:
         """Whether its place is there and it is not, nor anything else. Moved is removed here."""
-        path = Path(self.path)
+        path = path_of(self.path)
         if not path.is_absolute() or os.path.lexists(path):
             return False
         place = next((parent for parent in path.parents if parent.is_dir()), None)

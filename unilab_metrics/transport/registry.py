@@ -18,6 +18,7 @@ import msgspec
 from unilab_metrics.errors import StorageError
 from unilab_metrics.storage.filesystem import boot_id, private_directory, read_private, write_atomic
 from unilab_metrics.storage.lease import settled_pid
+from unilab_metrics.storage.path_text import path_of, path_text
 from unilab_metrics.storage.places import state_directory, state_place
 from unilab_metrics.storage.process_table import is_running, stat_fields
 from unilab_metrics.transport.rendezvous import aggregator_lease
@@ -58,7 +59,7 @@ _decoder = msgspec.json.Decoder(_Entry)
 def register(run_dir: Path, pid: int) -> bool:
     """List the run; False when the state directory cannot be used."""
     entry = _Entry(
-        run_dir=str(run_dir.absolute()),
+        run_dir=path_text(run_dir.absolute()),
         pid=pid,
         started_unix_ns=time.time_ns(),
         boot_id=boot_id(),
@@ -110,7 +111,7 @@ def _listed(*, keep: bool = False) -> tuple[list[LiveRun], list[LiveRun]]:
         entry = _read(path) if path.suffix == _SUFFIX else None
         if entry is None or entry.boot_id != this_boot:
             continue
-        run_dir, age_s = Path(entry.run_dir), (time.time_ns() - entry.started_unix_ns) / 1e9
+        run_dir, age_s = path_of(entry.run_dir), (time.time_ns() - entry.started_unix_ns) / 1e9
         pid = _aggregator(run_dir)
         if pid is not None:
             live.append(LiveRun(run_dir, pid, entry.started_unix_ns))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Mapping
 from pathlib import Path
@@ -16,6 +15,7 @@ from unilab_metrics.aggregate.core import Core
 from unilab_metrics.aggregate.receiving.bus_meter import BusMeter
 from unilab_metrics.aggregate.receiving.peers import Peer, source_status
 from unilab_metrics.aggregate.writers import Writers
+from unilab_metrics.storage.path_text import shown_path
 from unilab_metrics.transport.endpoints import Endpoints
 from unilab_metrics.transport.sockets import receive
 from unilab_schema.codec import (
@@ -155,7 +155,7 @@ class Announcer:
             self._core.durable_update,
             data.attempt,
             data.run,
-            os.fspath(self._run_dir),
+            shown_path(self._run_dir),
             statuses,
             self._writers.statuses(),
             now,
