@@ -20,13 +20,12 @@ from unilab_schema.updates import (
 )
 from unilab_sidecar import grouping
 from unilab_sidecar.batch import Batch
+from unilab_sidecar.bus_figures import bus_figures, journal
 from unilab_sidecar.contact import Contact
 from unilab_sidecar.grouping import Group, grouped
 from unilab_sidecar.newest import NewestValues
 from unilab_sidecar.notes import Notes
 from unilab_sidecar.picture import (
-    BusFigures,
-    Journal,
     Metric,
     Picture,
     Reading,
@@ -166,10 +165,10 @@ class Series:
                 means, run.algorithm, self._window.newest_mono_ns
             ),
             system=self._system(run, readings),
-            bus=self._bus(readings),
+            bus=bus_figures(head, readings),
             sources=self._sources(),
             backends=head.backends if head else (),
-            journal=_journal(head),
+            journal=journal(head),
             dropped=self._all_dropped(),
             refused=self._notes.refused,
             refused_more=self._notes.refused_more,
@@ -229,16 +228,6 @@ class Series:
             return self._head.run
         return self._run
 
-    def _bus(self, readings: dict[str, Reading]) -> BusFigures:
-        head = self._head
-        backlog, ack = readings.get(grouping.BACKLOG), readings.get(grouping.ACK_LATENCY)
-        if head is not None and head.journal_full:
-            # What the updates say is from before; the sources' own word goes on.
-            waiting = [s.figures.backlog for s in head.sources if s.figures is not None]
-            backlog, ack = Reading(float(sum(waiting))) if waiting else None, None
-        bad_messages = head.bad_messages if head else 0
-        return BusFigures(backlog, ack, readings.get(grouping.PUBLISH_COST), bad_messages)
-
     def _stage(self) -> Stage:
         if self._end_status() is not None:
             return "ended"
@@ -279,12 +268,6 @@ class Series:
             # Without evidence of a server, processes do not share the device through one.
             shown.setdefault(grouping.MPS, Reading(0.0))
         return tuple(Metric(tag, tag, reading) for tag, reading in shown.items())
-
-
-def _journal(head: Head | None) -> Journal:
-    if head is None:
-        return Journal()
-    return Journal(head.update, head.durable, head.late_values, head.quarantined, head.journal_full)
 
 
 def _metrics(labels: list[grouping.Label], readings: dict[str, Reading]) -> tuple[Metric, ...]:

@@ -1,0 +1,26 @@
+"""What is known of the bus itself: back-pressure, and the aggregator's books. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from unilab_schema.control import Head
+from unilab_sidecar import grouping
+from unilab_sidecar.picture import BusFigures, Journal, Reading
+
+
+def journal(head: Head | None) -> Journal:
+    """The books as of the newest announcement."""
+    if head is None:
+        return Journal()
+    return Journal(head.update, head.durable, head.late_values, head.quarantined, head.journal_full)
+
+
+def bus_figures(head: Head | None, readings: Mapping[str, Reading]) -> BusFigures:
+    """Back-pressure from the updates, or while none can be written, from the sources' own word."""
+    backlog, ack = readings.get(grouping.BACKLOG), readings.get(grouping.ACK_LATENCY)
+    if head is not None and head.journal_full:
+        waiting = [source.figures.backlog for source in head.sources if source.figures is not None]
+        backlog, ack = Reading(float(sum(waiting))) if waiting else None, None
+    bad_messages = head.bad_messages if head else 0
+    return BusFigures(backlog, ack, readings.get(grouping.PUBLISH_COST), bad_messages)
