@@ -34,7 +34,10 @@ PURE = [
         ROOT / "unilab_metrics" / "transport" / f"{name}.py"
         for name in ("allow_list", "diagnosis", "refusals", "store_entries")
     ),
-    *(ROOT / "sidecar" / "unilab_sidecar" / f"{name}.py" for name in ("layout", "series")),
+    *(
+        ROOT / "sidecar" / "unilab_sidecar" / f"{name}.py"
+        for name in ("alerts", "bus_figures", "flow", "layout", "series", "standing")
+    ),
 ]  # fmt: skip
 
 
