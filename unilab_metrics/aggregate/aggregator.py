@@ -17,7 +17,6 @@ from pathlib import Path
 
 import zmq
 
-from unilab_metrics.aggregate import presence
 from unilab_metrics.aggregate.announcing.announcer import Announcer
 from unilab_metrics.aggregate.closing import Closing
 from unilab_metrics.aggregate.core import Core
@@ -30,6 +29,7 @@ from unilab_metrics.aggregate.leaving.liveness import Liveness
 from unilab_metrics.aggregate.leaving.newcomers import Newcomers
 from unilab_metrics.aggregate.options import Options
 from unilab_metrics.aggregate.patience import Patience, everyone_is_gone
+from unilab_metrics.aggregate.presence import Presence, connection_file, hide
 from unilab_metrics.aggregate.process_log import say
 from unilab_metrics.aggregate.receiving.bus_meter import BusMeter
 from unilab_metrics.aggregate.receiving.ingest import Ingest
@@ -170,7 +170,11 @@ class _Aggregator:
         )
         endpoints.register(self._poller)
         journal = self._core.epoch.journal
-        presence.show(self._run_dir, endpoints, journal=journal, launch=self._options.launch)
+        file = connection_file(
+            self._run_dir, endpoints, journal=journal, launch=self._options.launch
+        )
+        self._presence = Presence(self._run_dir, file)
+        self._presence.show()
 
     def _bad_messages(self) -> int:
         return self._ingest.bad_messages + self._announcer.bad_messages
@@ -239,7 +243,7 @@ class _Aggregator:
 
     def _hide(self) -> None:
         if self._lease.is_in_place:
-            presence.hide(self._run_dir)
+            hide(self._run_dir)
 
     def _note_pause(self) -> None:
         """A stopped or starved aggregator must not take its own absence for the sources'."""
@@ -253,6 +257,7 @@ class _Aggregator:
         self._core.commit()
         self._core.sync()
         self._check_lease()
+        self._endurance.attempt("connection file", self._presence.look)
         self._ingest.answer()
         self._announcer.announce()
 
