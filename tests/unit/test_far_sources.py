@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
+import msgspec
 import pytest
 from sources_on_paper import MS, PaperRun, PaperSource
 
@@ -127,6 +128,27 @@ def test_a_new_aggregator_gives_those_of_the_journal_a_minute_of_its_own(watch: 
     seen = watch(paper)
     assert [seen.status(rank, 59) for rank in ranks] == ["live", "live"]
     assert [seen.status(rank, 119.5) for rank in ranks] == ["lost", "lost"]
+
+
+@pytest.mark.parametrize(
+    ("is_over_tcp", "has_lease", "lost_after_s"),
+    [(True, False, 60), (False, False, 5), (True, True, 0), (False, True, 0)],
+)
+def test_a_container_whose_files_are_not_ours_is_far_although_its_kernel_is_ours(
+    watch: Make, tmp_path: Path, is_over_tcp: bool, has_lease: bool, lost_after_s: float
+) -> None:
+    paper, _, one = far_rank("ours")
+    seen = watch(paper)
+    lease = tmp_path / "lease"
+    source = paper.state.data.sources[one.index]
+    source.identity = msgspec.structs.replace(one.identity, lease_path=str(lease), pid=2**30)
+    seen.hears(one)
+    seen.peers[one.index].is_over_tcp = is_over_tcp
+    if has_lease:
+        # Which nobody holds, of a process that does not run here.
+        lease.touch()
+    assert not lost_after_s or seen.status(one, lost_after_s - 0.5) == "live"
+    assert seen.status(one, lost_after_s + 0.5) == "lost"
 
 
 def test_a_goodbye_needs_no_minute(watch: Make) -> None:

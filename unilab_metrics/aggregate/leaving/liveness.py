@@ -7,6 +7,7 @@ node); silence alone means nothing.
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -62,9 +63,9 @@ class Liveness:
         silent_ns = time.monotonic_ns() - peer.heard_mono_ns
         if peer.adopted_upto is not None and source.cursor >= peer.adopted_upto:
             return True
-        identity = source.identity
-        if identity.boot_id != self._boot_id:
+        if self._is_out_of_sight(source):
             return silent_ns > self._lost_after_ns
+        identity = source.identity
         path = Path(identity.lease_path)
         try:
             if not lease.is_free(path):
@@ -165,10 +166,17 @@ class Liveness:
         is_same = found is not None and found.incarnation == source.identity.incarnation
         return is_same and lease.is_free(directory / LEASE_NAME)
 
+    def _is_out_of_sight(self, source: SourceState) -> bool:
+        """Whether it runs on another node, or in a container of this one whose files are not
+        ours: there its lease is missing for us, whatever becomes of it."""
+        identity = source.identity
+        if identity.boot_id != self._boot_id:
+            return True
+        return self._peer(source).is_over_tcp and not os.path.lexists(identity.lease_path)
+
     def _is_unreachable(self, source: SourceState) -> bool:
         """Whether its silence is all that we know."""
-        is_elsewhere = source.identity.boot_id != self._boot_id
-        return is_elsewhere and self._peer(source).adopted_upto is None
+        return self._is_out_of_sight(source) and self._peer(source).adopted_upto is None
 
     def _leave(self, source: SourceState, how: str) -> None:
         text, ending = "", ""

@@ -20,6 +20,7 @@ from unilab_metrics.aggregate.receiving.peers import Peer
 from unilab_metrics.aggregate.receiving.receiver import Admission, IsDead, admit, returned
 from unilab_metrics.aggregate.receiving.refusals import Refusals
 from unilab_metrics.aggregate.receiving.turned_away import TurnedAway
+from unilab_metrics.transport.authentication import IPC_USER
 from unilab_metrics.transport.sockets import receive
 from unilab_schema.codec import FrameDecodeError, decode_upward, encode_message
 from unilab_schema.control import Batch, Cursor, Hello, Reject
@@ -30,6 +31,7 @@ _DRAIN_NS = 20_000_000
 MOST_RECORDS = 4 * WINDOW_FRAMES
 """Taken from one batch: a source that ignores its window must not hold the others up."""
 _MAX_TEXT = 512
+_OVER_IPC = frozenset(["", IPC_USER])
 _NOT_ALLOWED = Reject(
     "not_allowed", "the run's allow-list does not let this key publish as this rank"
 )
@@ -198,7 +200,7 @@ class Ingest:
         if source is None:
             return
         self._turned_away.admitted(hello.identity)
-        peer = self._connected(source, routing_id)
+        peer = self._connected(source, routing_id, user)
         peer.hello_last = hello.last
         peer.adopted_upto = hello.last if hello.adopted else None
         self._heard(source, peer, hello.unix_ns)
@@ -232,7 +234,7 @@ class Ingest:
         if not self._may_publish(user, source.identity.key.rank):
             self._refuse(routing_id, _NOT_ALLOWED)
             return
-        peer = self._connected(source, routing_id)
+        peer = self._connected(source, routing_id, user)
         self._heard(source, peer, batch.unix_ns)
         peer.drops = bounded_counts(batch.drops)
         peer.figures = figures_within(batch.figures)
@@ -264,8 +266,9 @@ class Ingest:
         now, started = time.monotonic_ns(), self._started_mono_ns
         return not must_wait(self._core.state, self.peers, source, now, started)
 
-    def _connected(self, source: SourceState, routing_id: bytes) -> Peer:
+    def _connected(self, source: SourceState, routing_id: bytes, user: str) -> Peer:
         peer = self.peer(source)
+        peer.is_over_tcp = user not in _OVER_IPC
         if peer.routing_id != routing_id:
             self._routes.pop(peer.routing_id, None)
             self._routes[routing_id] = source.index

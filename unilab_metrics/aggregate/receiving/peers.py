@@ -26,6 +26,7 @@ class Peer:
     hello_last: int = 0
     frame_mono_ns: int | None = None
     adopted_upto: int | None = None
+    is_over_tcp: bool = False
     drops: dict[str, int] = field(default_factory=dict[str, int])
     duplicates: int = 0
     bad_messages: int = 0
