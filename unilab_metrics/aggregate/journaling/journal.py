@@ -22,11 +22,7 @@ from unilab_metrics.aggregate.journaling.recovery import Recovered, recover
 from unilab_metrics.aggregate.journaling.syncing import Syncer
 from unilab_metrics.errors import StorageFullError
 from unilab_metrics.storage.records import MAX_PAYLOAD_BYTES, encode_record
-from unilab_metrics.storage.segments import (
-    SegmentWriter,
-    list_segments,
-    sync_file,
-)
+from unilab_metrics.storage.segments import SegmentWriter, list_segments, sync_file
 from unilab_schema.codec import KIND_OF, encode_payload
 from unilab_schema.control import Epoch
 from unilab_schema.updates import Supplement, Update
@@ -97,6 +93,8 @@ class Journal:
         self._wal = self._begin(WAL, recovered.wal_name, recovered.wal_valid_bytes)
         self._syncer = Syncer()
         try:
+            # A wal without its header was then removed or emptied: no loss of power does that.
+            sync_file(self._wal.segment.path)
             snapshot = self._snapshot()
             if snapshot:
                 self._wal.append_apart(snapshot)

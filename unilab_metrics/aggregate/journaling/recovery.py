@@ -79,8 +79,8 @@ def recover(bus_dir: Path) -> Recovered:
     state = fold.state
     if end.last >= state.data.next_update:
         if fold.damaged or not fold.name:
-            # The fold published less than the first time, or there is no wal at all; what is in
-            # the history stays.
+            # The fold published less than the first time, or somebody has removed the wal, whose
+            # header is on the disk before anything is accepted; what is in the history stays.
             state.data.next_update = end.last + 1
         else:
             # The wal is written first, so this is history whose wal was lost with the node.
