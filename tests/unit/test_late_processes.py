@@ -70,21 +70,27 @@ def test_a_rank_that_was_started_again_before_the_goodbye_is_admitted() -> None:
     assert ask(paper, hello(paper, 1, 60)) == "held"
 
 
-@pytest.mark.parametrize("has_ended", [False, True])
-def test_a_rank_that_was_started_again_while_rank_0_waited_for_the_others_is_taken(
-    has_ended: bool,
-) -> None:
+def test_who_replaces_a_lost_rank_while_rank_0_waits_for_the_others_is_taken() -> None:
     paper = PaperRun()
     zero, one = paper.join(0, learners=2, started=10), paper.join(1, learners=2, started=11)
     paper.lose(one)
     paper.fold(zero.end(t=50), zero.watermark(70))
     paper.fold(SourceGone(zero.index, "finished", 0, 0))
-    if has_ended:
-        end(paper)
     assert ask(paper, hello(paper, 1, 60)) == "joined"
     assert ask(paper, hello(paper, 1, 60), is_orphan=True) == "joined"
     assert ask(paper, hello(paper, 1, 80)) == "held"
     assert ask(paper, hello(paper, 1, 80), is_orphan=True) == "held"
+    end(paper)
+    assert ask(paper, hello(paper, 1, 60)) == "held"
+
+
+def test_who_said_goodbye_and_comes_again_while_rank_0_waits_is_held() -> None:
+    """A training that goes on with another attempt in the same processes."""
+    paper = PaperRun()
+    zero, one = paper.join(0, learners=2, started=10), paper.join(1, learners=2, started=11)
+    paper.fold(zero.end(t=50), one.end(t=50), zero.watermark(70))
+    assert ask(paper, hello(paper, 1, 60)) == "held"
+    assert ask(paper, hello(paper, 0, 75)) == "attempt"
 
 
 def test_a_place_that_nobody_had_is_taken_also_after_the_goodbye() -> None:

@@ -18,13 +18,21 @@ def started_before(zero: SourceState, identity: Identity) -> bool:
 
 
 def began_before_the_end(zero: SourceState, identity: Identity) -> bool:
-    """Whether a process was started while rank 0, which has ended in order, was at work, or
-    waited for the others after its goodbye: as long as it is there, nobody starts the next
-    attempt."""
+    """Whether a process was started while rank 0, which has ended in order, was at work."""
+    ended = zero.ended_mono_ns
     same_clock = identity.boot_id == zero.identity.boot_id
-    if zero.ended_mono_ns is None or not same_clock:
-        return False
-    return identity.started_mono_ns < max(zero.ended_mono_ns, zero.watermark_mono_ns)
+    return ended is not None and same_clock and identity.started_mono_ns < ended
+
+
+def replaces_a_lost_one(zero: SourceState, occupant: SourceState, identity: Identity) -> bool:
+    """Whether a process takes the place of one that said no goodbye, and was started while rank
+    0, after its own, still waited for the others. One that comes after a goodbye may be the next
+    attempt's, also then: a training that goes on in the same processes opens it when rank 0 has
+    waited."""
+    is_lost = occupant.status == "lost" and occupant.ended is None
+    same_clock = identity.boot_id == zero.identity.boot_id
+    has_waited = zero.ended is not None and identity.started_mono_ns < zero.watermark_mono_ns
+    return is_lost and same_clock and has_waited
 
 
 def is_of_the_next_attempt(zero: SourceState, identity: Identity) -> bool:

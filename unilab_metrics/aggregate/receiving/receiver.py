@@ -20,6 +20,7 @@ from unilab_metrics.aggregate.receiving.attempts import (
     began_before_the_end,
     is_of_an_earlier_attempt,
     is_of_the_next_attempt,
+    replaces_a_lost_one,
     started_before,
     was_double,
 )
@@ -168,6 +169,8 @@ def _join(
     is_double = occupant is not None and had_its_turn and was_double(occupant, identity)
     if began_before_the_end(zero, identity):
         # It was started again while rank 0 was still at work, and only says so afterwards.
+        had_its_turn = False
+    elif occupant is not None and replaces_a_lost_one(zero, occupant, identity):
         had_its_turn = False
     is_later = is_of_the_next_attempt(zero, identity)
     # A dead process of the same time only comes late: its place was taken meanwhile. How long a
