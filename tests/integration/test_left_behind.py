@@ -235,7 +235,7 @@ def test_where_only_we_could_open_the_run_and_cannot_nobody_is_waited_for(tmp_pa
     text = warning_of_close(publisher, 30.0)
     assert time.monotonic() - began_s < 5.0
     assert keeper.calls[-1][1]
-    assert "there is no run directory (/logs: read-only file system)" in text
+    assert "(there is no run directory: /logs: read-only file system)" in text
     assert f"--spool {tmp_path / 'launch'}`" in text
 
 
@@ -322,3 +322,19 @@ def test_a_process_without_descriptors_says_that_it_could_not_connect(
     end.close()
     assert time.monotonic() - began_s < 5.0
     assert "(this process cannot connect: Too many open files)" in text
+
+
+def test_an_exit_says_nothing_of_a_run_that_is_about_to_end(
+    tmp_path: Path, short_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    end = ReceivingEnd(short_path)
+    publisher = spooled_publisher(
+        tmp_path, find_bus=end.find_bus, supervise=Keeper(), wait_for_backends=True
+    )
+    publisher._is_exiting = True
+    closing = threading.Thread(target=publisher.close, args=(0.5,))
+    closing.start()
+    end.serve(lambda: not closing.is_alive())
+    closing.join()
+    end.close()
+    assert capsys.readouterr().err == ""

@@ -67,7 +67,7 @@ def test_what_no_run_directory_could_be_made_for_becomes_a_run_elsewhere(tmp_pat
     said, errors = close(process)
     assert said == "False {}"
     assert time.monotonic() - began_s < 9.0
-    assert "42 unsent: there is no run directory ([Errno 20] Not a directory: " in errors
+    assert "(there is no run directory: [Errno 20] Not a directory: " in errors
     assert errors.count("RuntimeWarning: 42 unsent") == 1
     first, then = errors.split("`")[1], errors.split("`")[3]
     run_dir = tmp_path / "elsewhere"

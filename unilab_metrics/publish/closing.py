@@ -73,15 +73,19 @@ def deliver_and_close(
         delivered = shipper is not None and shipper.finish(0.0)
     if not delivered and (reason := lacks_run()):
         abandon(spool, spool.last, f"nothing of this process is logged: {reason}")
-    elif not delivered and shipper is not None and (removed := shipper.removed_run) is not None:
-        count = shipper.unsent
+    elif (
+        not delivered
+        and shipper is not None
+        and (removed := shipper.prospects.removed_run) is not None
+    ):
+        count = shipper.prospects.unsent
         text = f"{removed} was removed, and with it the last {count} records of this process"
         abandon(spool, count, text)
-    elif not delivered:
-        unsent.say(shipper, is_exiting=is_exiting)
+    elif not delivered and shipper is not None:
+        unsent.say(shipper.prospects, is_exiting=is_exiting)
     spool.close(remove=delivered)
     if shipper is not None:
-        shipper.let_go()
+        shipper.prospects.close()
     if interrupted is not None and not is_exiting:  # otherwise the exit has its status
         raise interrupted
     return delivered

@@ -22,6 +22,8 @@ from unilab_metrics.storage.spool_owner import RunFile
 ABANDONED_AFTER_NS = 10_000_000_000
 """Who closes waits this long for an aggregator that somebody else must start, or that has never
 come up."""
+_MOMENT_NS = 3_000_000_000
+"""An aggregator that is at work has done its part by then."""
 
 
 class Prospects:
@@ -108,29 +110,37 @@ class Prospects:
         return path if is_gone else None
 
     @property
-    def is_starting(self) -> bool:
-        """Whether our aggregator is on its way up, as far as we know, and takes what is left."""
-        return self._is_keeper and not self.trouble and not self._delivery.answered_ns
+    def is_in_hand(self) -> bool:
+        """Whether our own aggregator, as far as we know, is on its way up or has just come, and
+        takes what is left."""
+        if not self._is_keeper:
+            return False
+        if not self.trouble and not self._delivery.answered_ns:
+            return True
+        is_soon = monotonic_ns() - self._closing_since_ns < _MOMENT_NS
+        return is_soon and not self._why and not self._rest.end_trouble
 
     @property
     def left_behind(self) -> str:
-        """What was not delivered, where it is, why, and how it will be; empty if it is done."""
-        spool, delivery = self._spool, self._delivery
-        why = self._connection.trouble
-        why = why or unsent.reason(delivery, self.trouble, monotonic_ns())
+        """What was not delivered, where it is, why, and how it will be."""
         if self._never_opened:
-            return unsent.without_run(self.unsent, spool.directory, self._never_opened)
-        return unsent.left_behind(
-            unsent.Rest(
-                unsent=self.unsent,
-                unsynced=max(spool.last - delivery.durable, 0),
-                end_trouble=spool.last_trouble if spool.end_waits is not None else "",
-                awaited=delivery.awaited,
-            ),
-            spool.directory,
-            self._find_run(),
-            why,
+            return unsent.without_run(self.unsent, self._spool.directory, self._never_opened)
+        return unsent.left_behind(self._rest, self._spool.directory, self._find_run(), self._why)
+
+    @property
+    def _rest(self) -> unsent.Rest:
+        spool, delivery = self._spool, self._delivery
+        return unsent.Rest(
+            unsent=self.unsent,
+            unsynced=max(spool.last - delivery.durable, 0),
+            end_trouble=spool.last_trouble if spool.end_waits is not None else "",
+            awaited=delivery.awaited,
         )
+
+    @property
+    def _why(self) -> str:
+        trouble = self._connection.trouble
+        return trouble or unsent.reason(self._delivery, self.trouble, monotonic_ns())
 
     def close(self) -> None:
         """Hold nothing any more; idempotent."""

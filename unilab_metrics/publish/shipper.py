@@ -70,7 +70,7 @@ class Shipper:
         self._delivery = Delivery()
         self._wakeup = wakeup or Wakeup()
         self._connection = Connection(find_bus, self._delivery, self._wakeup, counted)
-        self._prospects = Prospects(
+        self.prospects = Prospects(
             spool,
             self._delivery,
             self._connection,
@@ -79,6 +79,7 @@ class Shipper:
             find_run=find_run,
             unopened=unopened,
         )
+        """What is left and may be hoped for; after :meth:`finish` for who closes."""
         self._adopter = Adopter(
             spool.directory,
             lambda delivery, rank: Connection(find_bus, delivery, self._wakeup, counted, rank),
@@ -109,26 +110,7 @@ class Shipper:
     @property
     def unsent(self) -> int:
         """Records that are not in the aggregator's journal."""
-        return self._prospects.unsent
-
-    @property
-    def left_behind(self) -> str:
-        """What :meth:`finish` did not deliver, where it is, and how it will be."""
-        return self._prospects.left_behind
-
-    @property
-    def removed_run(self) -> Path | None:
-        """The run directory, if it was removed: what was not delivered never will be."""
-        return self._prospects.removed_run
-
-    @property
-    def is_starting(self) -> bool:
-        """Whether our aggregator is on its way up, as far as we know, and takes what is left."""
-        return self._prospects.is_starting
-
-    def let_go(self) -> None:
-        """After :meth:`finish`, when nothing more is asked."""
-        self._prospects.close()
+        return self.prospects.unsent
 
     def tell_drops(self) -> None:
         """Have in the spool what was not logged up to now; nothing follows the end record."""
@@ -140,7 +122,7 @@ class Shipper:
         True if everything is durable (and in every backend, where that is waited for).
         """
         self._closing_since_ns = monotonic_ns()
-        self._prospects.closing()
+        self.prospects.closing()
         self._closing = True
         self._wakeup.wake()
         self._thread.join(max(timeout_s, 0.0))
@@ -151,17 +133,17 @@ class Shipper:
         self._spool.wake_with(None)
         if not self._thread.is_alive():
             self._wakeup.close()
-        return self._prospects.is_done
+        return self.prospects.is_done
 
     def _is_alone_done(self) -> bool:
         is_late = monotonic_ns() - self._closing_since_ns >= ADOPTING_NS
-        return self._prospects.is_done and (is_late or not self._adopter.is_under_way)
+        return self.prospects.is_done and (is_late or not self._adopter.is_under_way)
 
     def _run(self) -> None:
         pause_s = _PAUSE_S[0]
         try:
             while not self._stop and not (
-                self._closing and (self._is_alone_done() or self._prospects.is_hopeless)
+                self._closing and (self._is_alone_done() or self.prospects.is_hopeless)
             ):
                 try:
                     self._turn()
@@ -197,7 +179,7 @@ class Shipper:
         self._sleep()
 
     def _every_second(self) -> None:
-        prospects, hurry = self._prospects, self._closing
+        prospects, hurry = self.prospects, self._closing
         prospects.heed_run()
         if self._supervise is not None:
             trouble = self._supervise(hurry=hurry, heard=self._heard())

@@ -85,14 +85,14 @@ def without_run(unsent: int, spool: Path, why: str) -> str:
     """As :func:`left_behind`, for a run that has never been opened."""
     launch = shlex.quote(os.fspath(spool.parent))
     return (
-        f"{unsent} unsent: there is no run directory ({why}), and these frames wait in {spool}; "
+        f"{unsent} unsent: these frames wait in {spool} (there is no run directory: {why}); "
         "`mkdir -m 700 -p RUN_DIR/bus`, with a RUN_DIR that can be written, and "
         f"`unilab-metrics aggregate RUN_DIR --spool {launch}` make a run of them"
     )
 
 
 class Leaving(Protocol):
-    """A shipper that has not delivered everything."""
+    """Of a process that has not delivered everything."""
 
     @property
     def left_behind(self) -> str:
@@ -100,21 +100,19 @@ class Leaving(Protocol):
         ...
 
     @property
-    def is_starting(self) -> bool:
-        """Whether our aggregator is on its way up, as far as is known."""
+    def is_in_hand(self) -> bool:
+        """Whether our aggregator is about to do the rest, as far as is known."""
         ...
 
 
-def say(shipper: Leaving | None, *, is_exiting: bool) -> None:
+def say(leaving: Leaving, *, is_exiting: bool) -> None:
     """One ``RuntimeWarning``, or at the exit one line of the error output; never raises.
 
-    A process that ends before its aggregator is up need not say anything: the aggregator
-    takes what is left.
+    A process that ends before its aggregator is up, or has had time to end the run, need not
+    say anything: the aggregator takes what is left.
     """
-    if shipper is None:
-        return
-    text = shipper.left_behind
-    if not text or (is_exiting and shipper.is_starting):
+    text = leaving.left_behind
+    if not text or (is_exiting and leaving.is_in_hand):
         return
     if is_exiting:
         _write_line(text)
