@@ -14,6 +14,7 @@ from network_training import LEARNER_0, LEARNER_1, NetworkTraining, until
 from two_hosts import TwoHosts, lacking
 
 from unilab_metrics.transport import keys
+from unilab_schema.updates import PointsUpdate
 
 _LACKING = lacking()
 pytestmark = [
@@ -44,6 +45,16 @@ class Apart(NetworkTraining):
     def run_dir_on(self, place: str) -> str:
         return super().run_dir_on(place) if place == LEARNER_0 else ""
 
+    def hears_the_collector(self) -> None:
+        """Once more has come from it. Nobody waits at the end for a process that was never
+        heard of."""
+        known = self._points()
+        until(lambda: self._points() > known)
+
+    def _points(self) -> int:
+        points = [entry for entry in self.entries() if isinstance(entry, PointsUpdate)]
+        return sum(update.source.role == "collector" for update in points)
+
     def allowed(self) -> str:
         return keys.allowed_path(self.run_dir / "bus").read_text()
 
@@ -51,10 +62,14 @@ class Apart(NetworkTraining):
 @pytest.fixture
 def training(short_path: Path) -> Iterator[Apart]:
     with TwoHosts(short_path) as hosts:
-        yield Apart(hosts)
+        made = Apart(hosts)
+        yield made
+        # Shown with a failure.
+        print("".join(map(made.words_of, (LEARNER_0, LEARNER_1))))
 
 
 def finish(training: Apart) -> None:
+    training.hears_the_collector()
     outcome = training.finish()
     assert outcome.faults == [], [training.words_of(place) for place in training.processes]
     assert outcome.published > 50
@@ -117,6 +132,7 @@ def test_a_cut_cable_costs_no_frame_and_no_stack_trace(training: Apart) -> None:
 def test_what_a_dead_rank_has_left_is_sent_by_its_collector(training: Apart) -> None:
     training.start(LEARNER_0, LEARNER_1)
     training.goes_on(2, count=10)
+    training.hears_the_collector()
     training.hosts.cut()
     calls = training.logged(LEARNER_1)
     until(lambda: training.logged(LEARNER_1) > calls + 20)

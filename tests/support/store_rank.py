@@ -29,6 +29,7 @@ def main() -> int:
         publisher = um.connect()
         collect(settings, publisher, ledger)
         ledger.write("closed", int(publisher.close(settings.close_timeout_s)))
+        print(publisher.dropped, publisher.errors, flush=True)
         return 0
     publisher = um.init(
         algorithm="ppo",

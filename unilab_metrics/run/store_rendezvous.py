@@ -33,7 +33,7 @@ from unilab_metrics.transport.store_entries import (
 )
 
 SEARCH_INTERVAL_S = 0.25
-CALM_INTERVAL_S = 2.0
+CALM_INTERVAL_S = 1.0
 CALM_AFTER_S = 30.0
 """After that a run is not expected at any moment."""
 ASK_AGAIN_S = 60.0
