@@ -23,12 +23,10 @@ from unilab_metrics.cli.root import commands
 from unilab_metrics.errors import ExitCode, StorageFullError
 from unilab_metrics.run import backend_completion
 from unilab_metrics.run.bus_settings import SETTINGS_FILE
-from unilab_metrics.run.lease_holder import recovery_payload
 from unilab_metrics.run.summary import read_summary
 from unilab_metrics.run.verify import verify_run
 from unilab_metrics.run.verify_report import report
-from unilab_metrics.storage.lease import Lease
-from unilab_metrics.transport.rendezvous import AGGREGATOR_LEASE, bus_directory
+from unilab_metrics.transport.rendezvous import bus_directory
 
 TRAINING = """
 import sys, time
@@ -156,27 +154,8 @@ def test_a_live_run_is_refused_and_named(tmp_path: Path) -> None:
     assert len(values(run_dir)) == 3
 
 
-@pytest.mark.parametrize("command", ["recover", "aggregate"])
-def test_who_loses_against_a_recover_is_told_so(run_dir: Path, command: str) -> None:
-    open_run_directory(run_dir)
-    holding = Lease.create(bus_directory(run_dir), AGGREGATOR_LEASE, recovery_payload())
-    try:
-        done = CliRunner().invoke(commands, [command, str(run_dir)])
-        assert (done.exit_code, done.output.count("\n")) == (ExitCode.REFUSED, 1)
-        assert f"another recover (pid {os.getpid()})" in done.output
-        assert "let it end" in done.output
-        assert "aggregator" not in done.output
-        examined = CliRunner().invoke(commands, ["doctor", str(run_dir), "-v"]).output
-        assert f"recover (pid {os.getpid()}) lives" in examined
-    finally:
-        holding.release()
-
-
 def test_a_run_that_never_had_an_aggregator_is_recovered_from_its_spool(tmp_path: Path) -> None:
-    training = start(TRAINING, tmp_path, "7", UNILAB_METRICS_PYTHON="/bin/false")
-    assert training.stdout is not None
-    assert training.stdout.readline() == "logged\n"
-    run_dir = only_run(tmp_path)
+    training, run_dir = never_aggregated(tmp_path, 7)
     training.kill()
     training.communicate()
     report = json.loads(recover(run_dir, "--json"))
@@ -234,11 +213,31 @@ def test_several_ranks_are_reduced_together(run_dir: Path) -> None:
     assert values(run_dir) == [(n, n + 5.0) for n in range(6)]
 
 
-def test_an_interrupted_recovery_is_finished_by_the_next(run_dir: Path) -> None:
-    open_run_directory(run_dir)
-    publisher = source()
-    log(publisher, range(30))
-    end(publisher)
+def never_aggregated(tmp_path: Path, count: int) -> tuple[subprocess.Popen[str], Path]:
+    training = start(TRAINING, tmp_path, str(count), UNILAB_METRICS_PYTHON="/bin/false")
+    assert training.stdout is not None
+    assert training.stdout.readline() == "logged\n"
+    return training, only_run(tmp_path)
+
+
+def test_a_process_that_runs_on_without_its_lease_is_named(tmp_path: Path) -> None:
+    training, run_dir = never_aggregated(tmp_path, 3)
+    # As if it had closed every descriptor that it had.
+    (lease,) = Path(os.environ["UNILAB_METRICS_SPOOL"]).rglob("lease")
+    lease.unlink()
+    lease.touch(0o600)
+    output = recover(run_dir, code=ExitCode.REFUSED)
+    assert output.endswith(f"lives on this node: learner of rank 0 (pid {training.pid})\n")
+    training.kill()
+    training.communicate()
+    recover(run_dir)
+    assert len(values(run_dir)) == 3
+
+
+def test_an_interrupted_recovery_is_finished_by_the_next(tmp_path: Path) -> None:
+    training, run_dir = never_aggregated(tmp_path, 30)
+    training.kill()
+    training.communicate()
     codes: list[int] = []
     for point in ("aggregator.wal@2", "aggregator.committed", "writer.header", "writer.flushed"):
         code = "from unilab_metrics.cli import main; main()"
@@ -249,7 +248,7 @@ def test_an_interrupted_recovery_is_finished_by_the_next(run_dir: Path) -> None:
         codes.append(done.returncode)
     assert codes == [-signal.SIGKILL] * 4
     recover(run_dir)
-    assert values(run_dir) == [(n, pytest.approx(n / 3)) for n in range(30)]
+    assert values(run_dir) == [(n, float(n)) for n in range(30)]
     verify_run(run_dir)
 
 

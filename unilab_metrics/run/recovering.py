@@ -42,7 +42,13 @@ from unilab_metrics.run.summary import read_summary, write_summary
 from unilab_metrics.storage.filesystem import private_directory
 from unilab_metrics.storage.lease import Lease
 from unilab_metrics.storage.places import runtime_directory
-from unilab_metrics.storage.spool_places import LiveProcess, live_processes, spool_places, spools_in
+from unilab_metrics.storage.spool_places import (
+    LiveProcess,
+    live_processes,
+    processes_without_lease,
+    spool_places,
+    spools_in,
+)
 from unilab_metrics.transport import registry, rendezvous
 from unilab_metrics.transport.ipc import remove_dead_endpoints
 from unilab_metrics.transport.rendezvous import AGGREGATOR_LEASE, bus_directory
@@ -179,7 +185,9 @@ class _Run:
             raise LostWalError(self._bus_dir, found.last_update)
         identities = [source.identity for source in found.state.data.sources]
         places = spool_places(self._settings, identities)
-        _await_end(lambda: live_processes(places, identities), deadline_s)
+        _await_end(
+            lambda: live_processes(places, identities) + processes_without_lease(places), deadline_s
+        )
         if _is_finished(found) and not any(True for _ in spools_in(places)):
             state = found.state
             return self._complete(lambda held: outcome_of(state, self._run_dir, {}, held), places)

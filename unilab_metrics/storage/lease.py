@@ -13,6 +13,7 @@ import errno
 import fcntl
 import os
 import secrets
+import stat
 import struct
 import sys
 import threading
@@ -143,6 +144,9 @@ class Lease:
 def take(path: Path) -> Lease | None:
     """Hold the lease of a dead process; ``None`` if there is no such file, a live process
     holds it, or it is ours already. Raises ``OSError`` for other failures (no permission)."""
+    status = _stat(path)
+    if status is not None and not _may_be_ours(status):
+        raise OSError(errno.EINVAL, "is no regular file", os.fspath(path))
     while True:
         with _guard:
             fd = _open_foreign(path, os.O_RDWR)
@@ -216,10 +220,17 @@ def _open_foreign(path: Path, mode: int) -> int | None:
     status = _stat(path)
     if status is None or (status.st_dev, status.st_ino) in _own:
         return None
+    if not _may_be_ours(status):
+        return None  # nobody's lease; opening a pipe would wait for its other end
     try:
-        return os.open(path, mode | os.O_NOFOLLOW | os.O_CLOEXEC)
+        return os.open(path, mode | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK)
     except FileNotFoundError:
         return None
+
+
+def _may_be_ours(status: os.stat_result) -> bool:
+    # A symlink is refused by the open.
+    return stat.S_ISREG(status.st_mode) or stat.S_ISLNK(status.st_mode)
 
 
 def _locker(fd: int) -> int | None:

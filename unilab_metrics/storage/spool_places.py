@@ -11,6 +11,7 @@ from typing import NamedTuple, Protocol
 from unilab_metrics.errors import StorageError
 from unilab_metrics.storage import lease
 from unilab_metrics.storage.filesystem import boot_id, check_private
+from unilab_metrics.storage.orphans import runs_here
 from unilab_metrics.storage.places import spool_candidates
 from unilab_metrics.storage.spool_reader import LEASE_NAME, SpoolReader
 from unilab_schema.identity import Identity, SourceKey
@@ -103,6 +104,17 @@ def live_processes(places: Sequence[Path], identities: Iterable[Identity]) -> li
                 if pid is not None:
                     found[path] = LiveProcess(identity.key, pid)
     return list(found.values())
+
+
+def processes_without_lease(places: Sequence[Path]) -> list[LiveProcess]:
+    """Processes that run though the leases of their spools are free: they have closed their
+    publisher, or their descriptors. Nobody takes such a spool in."""
+    found: list[LiveProcess] = []
+    for directory in spools_in(places):
+        identity = _identity(directory)
+        if identity is not None and lease.is_free(directory / LEASE_NAME) and runs_here(identity):
+            found.append(LiveProcess(identity.key, identity.pid))
+    return found
 
 
 def _identity(directory: Path) -> Identity | None:

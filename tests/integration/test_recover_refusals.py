@@ -1,0 +1,53 @@
+"""A ``recover`` that is refused says by whom, and what to do."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+from cut_off_run import open_run_directory
+
+from unilab_metrics.cli.root import commands
+from unilab_metrics.errors import ExitCode
+from unilab_metrics.run.lease_holder import recovery_payload
+from unilab_metrics.storage.lease import Lease
+from unilab_metrics.transport.rendezvous import AGGREGATOR_LEASE, bus_directory
+
+
+@pytest.mark.parametrize("command", ["recover", "aggregate"])
+def test_who_loses_against_a_recover_is_told_so(run_dir: Path, command: str) -> None:
+    open_run_directory(run_dir)
+    holding = Lease.create(bus_directory(run_dir), AGGREGATOR_LEASE, recovery_payload())
+    try:
+        done = CliRunner().invoke(commands, [command, str(run_dir)])
+        assert (done.exit_code, done.output.count("\n")) == (ExitCode.REFUSED, 1)
+        assert f"another recover (pid {os.getpid()})" in done.output
+        assert "let it end" in done.output
+        assert "aggregator" not in done.output
+        examined = CliRunner().invoke(commands, ["doctor", str(run_dir), "-v"]).output
+        assert f"recover (pid {os.getpid()}) lives" in examined
+    finally:
+        holding.release()
+
+
+@pytest.mark.parametrize("name", [AGGREGATOR_LEASE, "writer-tensorboard.lease"])
+@pytest.mark.parametrize("kind", ["pipe", "directory", "symlink"])
+def test_a_lease_that_is_no_file_holds_nobody_up(run_dir: Path, name: str, kind: str) -> None:
+    path = bus_directory(open_run_directory(run_dir)) / name
+    match kind:
+        case "pipe":
+            os.mkfifo(path, 0o600)
+        case "directory":
+            path.mkdir(0o700)
+        case _:
+            path.symlink_to("elsewhere")
+    done = CliRunner().invoke(commands, ["recover", str(run_dir)])
+    assert done.exit_code == ExitCode.UNEXPECTED, done.output
+    assert f"{name}" in done.output
+    for command in ("verify", "doctor"):
+        examined = CliRunner().invoke(commands, [command, str(run_dir)])
+        assert isinstance(examined.exception, SystemExit | None), examined.exc_info
+    listed = CliRunner().invoke(commands, ["ls", "--logs", str(run_dir)])
+    assert listed.exit_code == 0
