@@ -7,12 +7,15 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
-from cut_off_run import open_run_directory
+from cut_off_run import end, log, open_run_directory, source
 
 from unilab_metrics.cli.root import commands
 from unilab_metrics.errors import ExitCode
 from unilab_metrics.run.lease_holder import recovery_payload
+from unilab_metrics.run.recovering import recover_run
 from unilab_metrics.storage.lease import Lease
+from unilab_metrics.storage.segments import list_segments
+from unilab_metrics.storage.spool_reader import SPOOL_PREFIX
 from unilab_metrics.transport.rendezvous import AGGREGATOR_LEASE, bus_directory
 
 
@@ -51,3 +54,30 @@ def test_a_lease_that_is_no_file_holds_nobody_up(run_dir: Path, name: str, kind:
         assert isinstance(examined.exception, SystemExit | None), examined.exc_info
     listed = CliRunner().invoke(commands, ["ls", "--logs", str(run_dir)])
     assert listed.exit_code == 0
+
+
+@pytest.mark.parametrize("damage", [bytes(64), b"no record" * 9])
+def test_a_spool_that_does_not_say_whose_it_is_is_named(run_dir: Path, damage: bytes) -> None:
+    open_run_directory(run_dir)
+    whole = source()
+    log(whole, range(3))
+    end(whole)
+    recover_run(run_dir)
+    damaged = source()
+    log(damaged, range(3, 6))
+    end(damaged)
+    spool = Path(damaged.identity.spool_path)
+    (segment,) = list_segments(spool, SPOOL_PREFIX)
+    segment.write_bytes(damage)
+    for command, code in (
+        ("verify", ExitCode.VERIFICATION_FAILED),
+        ("doctor", ExitCode.UNHEALTHY),
+        ("recover", ExitCode.UNEXPECTED),
+    ):
+        done = CliRunner().invoke(commands, [command, str(run_dir)])
+        assert done.exit_code == code, done.output
+        assert str(spool) in done.output, command
+        assert f"{len(damage)} bytes that do not say whose they are" in done.output, command
+    assert segment.read_bytes() == damage
+    segment.write_bytes(b"")
+    assert CliRunner().invoke(commands, ["recover", str(run_dir)]).exit_code == 0

@@ -45,6 +45,7 @@ from unilab_metrics.storage.places import runtime_directory
 from unilab_metrics.storage.spool_places import (
     LiveProcess,
     live_processes,
+    nameless_spools,
     processes_without_lease,
     spool_places,
     spools_in,
@@ -239,7 +240,7 @@ class _Run:
             supplements=journal.seals["supplements"] if journal is not None else 0,
             ended=(final.text or final.status) if ended else None,
             elsewhere=journal.elsewhere if journal is not None else [],
-            refused=self._unknown | _left_alone(journal),
+            refused=self._unknown | _left_alone(journal, places),
             damaged_records=journal.damaged_records if journal else 0,
             late_values=journal.late_values if journal else 0,
             backends=backends,
@@ -256,8 +257,8 @@ class _Run:
             remove_dead_endpoints(runtime_directory())
 
 
-def _left_alone(journal: OfflineJournal | None) -> dict[str, str]:
-    refused = journal.refused if journal is not None else {}
+def _left_alone(journal: OfflineJournal | None, places: Sequence[Path]) -> dict[str, str]:
+    refused = nameless_spools(places) | (journal.refused if journal is not None else {})
     return {os.fspath(path): why for path, why in refused.items()}
 
 

@@ -15,7 +15,7 @@ from unilab_metrics.run.bus_settings import read_settings
 from unilab_metrics.run.damaged_files import damaged_segments, in_files
 from unilab_metrics.run.summary import read_summary
 from unilab_metrics.storage.lease import settled_pid
-from unilab_metrics.storage.spool_places import spool_places, spools_in
+from unilab_metrics.storage.spool_places import nameless_spools, spool_places, spools_in
 from unilab_metrics.storage.spool_reader import LEASE_NAME, SpoolReader
 from unilab_metrics.subscribe.history import HistoryReader, HistoryRecord
 from unilab_metrics.transport.rendezvous import bus_directory
@@ -161,6 +161,8 @@ def _waiting(run_dir: Path, sources: list[SourceState], *, is_live: bool) -> dic
     by_path = {Path(source.identity.spool_path): source for source in sources}
     places = spool_places(read_settings(run_dir), [source.identity for source in sources])
     found: dict[int, int] = {}
+    for directory, reason in ({} if is_live else nameless_spools(places)).items():
+        raise VerificationError(f"{directory} holds {reason}")
     for directory in spools_in(places):
         source = by_path.get(directory)
         last = SpoolReader(directory).last()

@@ -13,7 +13,8 @@ from unilab_metrics.storage import lease
 from unilab_metrics.storage.filesystem import boot_id, check_private
 from unilab_metrics.storage.orphans import runs_here
 from unilab_metrics.storage.places import spool_candidates
-from unilab_metrics.storage.spool_reader import LEASE_NAME, SpoolReader
+from unilab_metrics.storage.segments import list_segments
+from unilab_metrics.storage.spool_reader import LEASE_NAME, SPOOL_PREFIX, SpoolReader
 from unilab_schema.identity import Identity, SourceKey
 
 
@@ -114,6 +115,17 @@ def processes_without_lease(places: Sequence[Path]) -> list[LiveProcess]:
         identity = _identity(directory)
         if identity is not None and lease.is_free(directory / LEASE_NAME) and runs_here(identity):
             found.append(LiveProcess(identity.key, identity.pid))
+    return found
+
+
+def nameless_spools(places: Sequence[Path]) -> dict[Path, str]:
+    """Spools of dead processes that hold something and do not say whose they are, and why nobody
+    takes them in. Raises ``OSError``."""
+    found: dict[Path, str] = {}
+    for directory in spools_in(places):
+        size_bytes = sum(path.stat().st_size for path in list_segments(directory, SPOOL_PREFIX))
+        if size_bytes and lease.is_free(directory / LEASE_NAME) and _identity(directory) is None:
+            found[directory] = f"{size_bytes:,} bytes that do not say whose they are: damaged"
     return found
 
 

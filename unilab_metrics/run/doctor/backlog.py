@@ -19,7 +19,7 @@ from unilab_metrics.storage.filesystem import check_private
 from unilab_metrics.storage.lease import is_free
 from unilab_metrics.storage.records import damaged_at_end, scan
 from unilab_metrics.storage.segments import list_segments, read_segment
-from unilab_metrics.storage.spool_places import spools_in
+from unilab_metrics.storage.spool_places import nameless_spools, spools_in
 from unilab_metrics.storage.spool_reader import LEASE_NAME, SpoolReader
 
 _SUBJECT = "backlog"
@@ -81,6 +81,9 @@ def _spools(patient: Patient) -> Iterator[Finding]:
         else:
             orphans += 1
             dead += records
+    for directory, reason in nameless_spools(patient.places).items():
+        fix = "nothing of it can be taken in; keep it, or remove it"
+        yield Finding(_SUBJECT, ERROR, f"{directory} holds {reason}", fix)
     if dead:
         text = f"{dead:,} records wait in {_spools_text(orphans)}"
         fix = (
