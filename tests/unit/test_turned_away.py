@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import msgspec
+
 from unilab_metrics.aggregate.receiving.turned_away import LASTS_NS, TurnedAway
 from unilab_schema.control import Reject
 from unilab_schema.identity import Identity, SourceKey
@@ -47,6 +49,14 @@ def test_the_end_of_the_run_names_nobody_who_is_gone_or_was_named() -> None:
     assert turned_away.left_out(10 * SECOND) == []
     assert len(asks(turned_away, 6 * SECOND)) == 1
     assert turned_away.left_out(6 * SECOND) == []
+
+
+def test_the_end_of_the_run_names_nobody_if_the_next_attempt_is_there() -> None:
+    turned_away = TurnedAway()
+    asks(turned_away, 1 * SECOND)
+    zero = msgspec.structs.replace(process(b"z"), key=SourceKey(0, "learner"))
+    turned_away.refused(zero, Reject("closing", "the run is ending"), 1 * SECOND)
+    assert turned_away.left_out(2 * SECOND) == []
 
 
 def test_a_second_process_in_a_place_is_told_at_once_and_once() -> None:

@@ -8,7 +8,7 @@ when the run ends without it.
 from __future__ import annotations
 
 from unilab_schema.control import Reject
-from unilab_schema.identity import Identity
+from unilab_schema.identity import LEARNER, Identity
 
 LASTS_NS = 5_000_000_000
 _STILL_THERE_NS = 3_000_000_000
@@ -18,7 +18,8 @@ _MOST = 256
 
 
 class _Held:
-    def __init__(self, text: str, mono_ns: int) -> None:
+    def __init__(self, identity: Identity, text: str, mono_ns: int) -> None:
+        self.opens_attempt = identity.key.role == LEARNER and identity.key.rank == 0
         self.text = text
         self.first_mono_ns = self.last_mono_ns = mono_ns
         self.is_told = False
@@ -42,13 +43,18 @@ class TurnedAway:
         self._held.pop(identity.incarnation, None)
 
     def left_out(self, mono_ns: int) -> list[str]:
-        """What is to be told when the run ends: who asks still, and was not named yet."""
-        texts: list[str] = []
-        for held in self._held.values():
-            if not held.is_told and mono_ns - held.last_mono_ns < _STILL_THERE_NS:
-                held.is_told = True
-                texts.append(held.text)
-        return texts
+        """What is to be told when the run ends: who asks still, and was not named yet. Nothing
+        if the next attempt's rank 0 is there, which goes on with all of them."""
+        asking = [
+            held
+            for held in self._held.values()
+            if not held.is_told and mono_ns - held.last_mono_ns < _STILL_THERE_NS
+        ]
+        if any(held.opens_attempt for held in asking):
+            return []
+        for held in asking:
+            held.is_told = True
+        return [held.text for held in asking]
 
     def _duplicate(self, identity: Identity, refusal: Reject) -> str:
         known = self._duplicates
@@ -63,7 +69,7 @@ class TurnedAway:
         text = f"{name} is not taken in: {refusal.text}"
         if held is None:
             if len(self._held) < _MOST:
-                self._held[identity.incarnation] = _Held(text, mono_ns)
+                self._held[identity.incarnation] = _Held(identity, text, mono_ns)
             return ""
         held.text, held.last_mono_ns = text, mono_ns
         if held.is_told or mono_ns - held.first_mono_ns < LASTS_NS:
