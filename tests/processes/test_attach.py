@@ -74,6 +74,7 @@ def test_attach_follows_the_newest_live_run_to_its_end(training: Training) -> No
     assert "\x1b" not in "".join(lines)
 
 
+@pytest.mark.slow
 def test_ending_an_attached_sidecar_leaves_the_training_alone(training: Training) -> None:
     with subprocess.Popen(
         command("attach", str(training.run_dir), "--plain"), stdout=subprocess.PIPE, text=True

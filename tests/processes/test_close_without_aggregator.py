@@ -55,6 +55,7 @@ def test_an_aggregator_that_was_killed_again_and_again_finishes_the_run_within_c
     ended(only_run(tmp_path))
 
 
+@pytest.mark.slow
 def test_an_aggregator_that_ended_while_we_go_on_is_started_again(tmp_path: Path) -> None:
     """It was made to believe that nobody lives."""
     program = tmp_path / "python"
@@ -85,6 +86,7 @@ def test_a_spool_at_a_relative_path_is_found_by_the_aggregator(tmp_path: Path) -
     until(lambda: list((tmp_path / "spool").iterdir()) == [])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("variable", "value", "reason"),
     [

@@ -85,6 +85,7 @@ def expect_over(run_dir: Path, since_s: float) -> dict[str, Any]:
     return summary
 
 
+@pytest.mark.slow
 def test_a_complete_training(start: Start, tmp_path: Path) -> None:
     demo = start(40)
     run_dir = run_of(tmp_path)
@@ -105,6 +106,7 @@ def test_ctrl_c(start: Start, tmp_path: Path) -> None:
     assert "Status         stopped by Ctrl+C" in (tmp_path / "output").read_text()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("launcher_too", [True, False])
 def test_kill_9_of_all_training_processes(launcher_too: bool, start: Start, tmp_path: Path) -> None:
     demo = start(1_000_000)
@@ -121,6 +123,7 @@ def test_kill_9_of_all_training_processes(launcher_too: bool, start: Start, tmp_
     assert expect_over(run_dir, killed_s)["status"] == "failed"
 
 
+@pytest.mark.slow
 def test_kill_9_of_one_learner(start: Start, tmp_path: Path) -> None:
     demo = start(1_000_000)
     run_dir = run_of(tmp_path)

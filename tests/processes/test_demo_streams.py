@@ -12,6 +12,7 @@ from real_runs import only_run, whole
 pytest.importorskip("torch")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("closed", ["<&-", ">&- 2>&-", "<&- >&- 2>&-"])
 def test_closed_standard_streams_stop_no_demo(closed: str, tmp_path: Path) -> None:
     demo = "-m unilab_metrics demo --ranks 1 --iterations 10"

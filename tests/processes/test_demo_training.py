@@ -255,6 +255,7 @@ def test_phases_of_an_iteration_fill_its_wall_and_details_lie_inside(start: Star
     assert len(reports) >= 4 * 30
 
 
+@pytest.mark.slow
 def test_reports_come_at_the_interval_that_was_asked_for(start: Start) -> None:
     training = start(
         1, "algo.max_iterations=40", "training.collector_metrics_interval=10",
@@ -272,6 +273,7 @@ def test_reports_come_at_the_interval_that_was_asked_for(start: Start) -> None:
     assert all(log["env_steps"] % 16 == 0 for log in training.said("learner-0", "log"))
 
 
+@pytest.mark.slow
 def test_a_stopped_learner_does_not_stop_its_collectors_frames(start: Start) -> None:
     training = start(1, *ENDLESS)
     training.iterating()
@@ -284,6 +286,7 @@ def test_a_stopped_learner_does_not_stop_its_collectors_frames(start: Start) -> 
     training.until(lambda: len(training.said("learner-0", "log")) > stopped_at + 3)
 
 
+@pytest.mark.slow
 def test_a_dead_learner_ends_its_collector(start: Start) -> None:
     training = start(1, *ENDLESS)
     training.iterating()
@@ -295,6 +298,7 @@ def test_a_dead_learner_ends_its_collector(start: Start) -> None:
     assert "learner" in training.said("collector-0", "event")[-1]["text"]
 
 
+@pytest.mark.slow
 def test_a_dead_collector_ends_its_learner_with_a_clear_error(start: Start) -> None:
     training = start(1, *ENDLESS)
     training.iterating()
@@ -306,6 +310,7 @@ def test_a_dead_collector_ends_its_learner_with_a_clear_error(start: Start) -> N
     assert training.said("learner-0", "closed")[0]["status"] == "collector_died"
 
 
+@pytest.mark.slow
 def test_a_dead_rank_ends_the_others(start: Start) -> None:
     training = start(2, *ENDLESS)
     training.iterating()
@@ -318,6 +323,7 @@ def test_a_dead_rank_ends_the_others(start: Start) -> None:
     )
 
 
+@pytest.mark.slow
 def test_a_request_to_one_rank_stops_all_after_the_same_iteration(start: Start) -> None:
     training = start(2, *ENDLESS)
     training.iterating()

@@ -183,6 +183,7 @@ def test_the_demo_leaves_every_iteration_and_only_its_own_tags(start: Start) -> 
     demo.until(lambda: not demo.processes(), GONE_S)
 
 
+@pytest.mark.slow
 def test_one_rank_has_as_many_points_and_no_tag_of_a_gradient_sync(start: Start) -> None:
     demo = start("--ranks", "1", "--iterations", "20")
 
@@ -196,6 +197,7 @@ def test_one_rank_has_as_many_points_and_no_tag_of_a_gradient_sync(start: Start)
     assert statistics.median(rows) == pytest.approx(2 * 32, rel=0.05), "updates times batch"
 
 
+@pytest.mark.slow
 def test_the_demo_runs_the_same_under_torchrun(start: Start) -> None:
     launcher = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2"]
     demo = start(
@@ -208,6 +210,7 @@ def test_the_demo_runs_the_same_under_torchrun(start: Start) -> None:
     demo.until(lambda: not demo.processes(), GONE_S)
 
 
+@pytest.mark.slow
 def test_a_stopped_learner_does_not_stop_its_collectors_frames_on_the_bus(start: Start) -> None:
     demo = start("--iterations", "100000")
     demo.training()
@@ -256,6 +259,7 @@ def test_ctrl_c_ends_everything_and_loses_nothing(start: Start) -> None:
     assert demo.summary["completed_iterations"] == len(iterations)
 
 
+@pytest.mark.slow
 def test_a_killed_launcher_leaves_no_process(start: Start) -> None:
     demo = start("--iterations", "100000")
     demo.training()
@@ -266,6 +270,7 @@ def test_a_killed_launcher_leaves_no_process(start: Start) -> None:
     assert demo.summary["bus"]["lost_frames"] == 0
 
 
+@pytest.mark.slow
 def test_a_killed_training_leaves_a_summary_and_no_process(start: Start) -> None:
     demo = start("--iterations", "100000")
     demo.training()

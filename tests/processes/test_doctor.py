@@ -130,6 +130,7 @@ sys.stdin.readline()
 """
 
 
+@pytest.mark.slow
 def test_a_killed_learner_is_named_with_who_lives_on(tmp_path: Path) -> None:
     reading, writing = os.pipe()
     training = subprocess.Popen(

@@ -98,6 +98,7 @@ def test_a_million_messages_of_garbage_neither_end_nor_slow_a_run(tmp_path: Path
     assert storm > calm / 4
 
 
+@pytest.mark.slow
 def test_a_subscribers_flood_of_requests_does_not_starve_the_training(tmp_path: Path) -> None:
     with live_run(tmp_path) as (connection, watcher), RawPeer(zmq.DEALER, connection.fetch) as peer:
         requests = [encode_message(m) for m in (Fetch(1, 0, 10_000), Latest(2), History(3))]

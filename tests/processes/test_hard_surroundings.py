@@ -80,6 +80,7 @@ def test_a_training_that_closes_every_descriptor_goes_on_and_ends_in_order(tmp_p
     assert (process.returncode, output.strip()) in {(0, "False"), (0, "True")}
 
 
+@pytest.mark.slow
 def test_a_run_directory_that_turns_read_only_and_back_costs_nothing(tmp_path: Path) -> None:
     run_dir = tmp_path / "run"
     with training(run_dir) as trainer:

@@ -138,6 +138,7 @@ class Watch:
         wait_for(condition, self)
 
 
+@pytest.mark.slow
 def test_a_writer_that_is_stopped_for_too_long_is_replaced_and_writes_all_once(run: ToyRun) -> None:
     supervisor = supervised_writer(run, 3)
     watch = Watch(run, supervisor)
@@ -157,6 +158,7 @@ def test_a_writer_that_is_stopped_for_too_long_is_replaced_and_writes_all_once(r
     assert points(run) == expected(10)
 
 
+@pytest.mark.slow
 def test_a_writer_of_somebody_else_is_never_killed(run: ToyRun) -> None:
     command = [sys.executable, "-m", "unilab_metrics", "write", str(run.run_dir)]
     with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.STDOUT) as other:

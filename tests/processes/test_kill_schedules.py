@@ -96,6 +96,7 @@ def test_helpers_that_are_killed_twenty_times(tmp_path: Path) -> None:
     assert side_by_side(scenarios) == {}
 
 
+@pytest.mark.slow
 def test_publishers_that_die_while_there_is_no_aggregator(tmp_path: Path) -> None:
     with FaultTraining(tmp_path / "t") as training:
         training.start_attempt()

@@ -33,6 +33,7 @@ def end_is_in_the_history(run_dir: Path) -> bool:
         return any(isinstance(record.entry, RunEnded) for record in reader.poll())
 
 
+@pytest.mark.slow
 def test_aggregator_and_writer_that_die_between_the_end_and_the_last_write(tmp_path: Path) -> None:
     training = start(TRAINING, tmp_path)
     until(lambda: processes("write"), 30.0)
@@ -68,6 +69,7 @@ def test_a_killed_writer_is_started_again_and_writes_everything_once(tmp_path: P
     assert scalars(run_dir) == {"Loss/value": POINTS}
 
 
+@pytest.mark.slow
 def test_a_stuck_writer_does_not_hold_up_the_summary_of_a_killed_training(tmp_path: Path) -> None:
     training = start(TRAINING, tmp_path)
     until(lambda: processes("write"), 30.0)

@@ -79,6 +79,7 @@ def test_host_that_was_called_lost_comes_back(hosts: TwoHosts) -> None:
     is_whole(training, training.finish())
 
 
+@pytest.mark.slow
 def test_rank_that_dies_behind_a_cut_cable_is_heard_to_the_end(hosts: TwoHosts) -> None:
     training = NetworkTraining(hosts)
     training.start()

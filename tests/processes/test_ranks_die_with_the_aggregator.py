@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import pytest
 from case_runs import aggregator_pid, ended, processes, scalars
 from real_runs import only_run, run, until
 from steered_ranks import SteeredRank, iterations, steered, told
@@ -48,6 +49,7 @@ def test_a_rank_that_survives_starts_the_aggregator_and_the_run_is_completed(
     assert scalars(run_dir)[TAG] == [*((k, 0.5) for k in range(10)), (10, 1.0)]
 
 
+@pytest.mark.slow
 def test_what_nobody_survived_is_completed_by_the_next_attempt(tmp_path: Path) -> None:
     run_dir = tmp_path / "run"
     with steered(run_dir, 2) as ranks:
@@ -106,6 +108,7 @@ def test_a_rank_that_is_killed_at_once_is_explained_and_its_frame_counts(tmp_pat
     assert summary_of(run_dir)["status"] == "completed"
 
 
+@pytest.mark.slow
 def test_a_rank_0_that_is_killed_at_once_leaves_its_frames_to_the_next_attempt(
     tmp_path: Path,
 ) -> None:

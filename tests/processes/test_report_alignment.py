@@ -73,6 +73,7 @@ def test_an_aggregator_that_starts_late(tmp_path: Path) -> None:
     check(run_dir, 100)
 
 
+@pytest.mark.slow
 def test_an_aggregator_that_is_killed_on_the_way(tmp_path: Path) -> None:
     training = begin(tmp_path / "logs", 200, 0.02, 30.0)
     until(lambda: list((tmp_path / "logs").glob("*/*/*")))
@@ -102,6 +103,7 @@ def test_an_aggregator_that_comes_when_everybody_is_gone(how: str, tmp_path: Pat
     check(run_dir, 50)
 
 
+@pytest.mark.slow
 def test_a_second_attempt_that_no_aggregator_ever_saw(tmp_path: Path) -> None:
     run_dir = tmp_path / "run"
     for n in (1, 2):

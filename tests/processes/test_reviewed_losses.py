@@ -136,6 +136,7 @@ publisher.close()
 """
 
 
+@pytest.mark.slow
 def test_a_lease_that_foreign_code_has_freed_makes_nobody_dead_who_lives(tmp_path: Path) -> None:
     training = start(FREEING, tmp_path)
     output, errors = training.communicate(timeout=60)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pytest
 from real_runs import only_run, run, start, whole
 
 from unilab_metrics.run.summary import read_summary
@@ -59,6 +60,7 @@ def test_a_restart_while_the_aggregator_is_ending_goes_on(tmp_path: Path) -> Non
     assert attempts(run_dir).points_per_tag["Loss/actor"] == 40
 
 
+@pytest.mark.slow
 def test_torchruns_restart_finds_the_run_of_the_dead_rank_0(tmp_path: Path) -> None:
     die(tmp_path, **AGENT)
     run(TRAINING, str(tmp_path), "", "11", "31", "close", timeout_s=40, **AGENT)

@@ -42,6 +42,7 @@ def test_the_ranks_of_a_launch_find_one_run_without_being_told(tmp_path: Path) -
     assert values_of("Loss/actor", only_run(tmp_path)) == {1.0}
 
 
+@pytest.mark.slow
 def test_two_launches_of_the_same_shell_do_not_meet(tmp_path: Path) -> None:
     for n in (1, 2):
         for process in launch_ranks(tmp_path / str(n)):
@@ -100,6 +101,7 @@ def test_children_have_publishers_of_their_own(method: str, tmp_path: Path) -> N
     ]
 
 
+@pytest.mark.slow
 def test_a_child_that_starts_before_init_finds_the_run_of_its_parent(tmp_path: Path) -> None:
     script = tmp_path / "train.py"
     script.write_text(

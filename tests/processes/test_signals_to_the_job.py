@@ -91,6 +91,7 @@ def points(run_dir: Path, count: int) -> None:
     assert scalars(run_dir)[TAG] == [(k, 0.0) for k in range(count)]
 
 
+@pytest.mark.slow
 def test_sigterm_to_every_process_of_a_learner_that_needs_three_seconds(run_dir: Path) -> None:
     """BR-65: scancel."""
     with begin(run_dir, "slow") as training:
@@ -138,6 +139,7 @@ def test_a_signal_to_the_training_only(number: signal.Signals, run_dir: Path) ->
     points(run_dir, 10)
 
 
+@pytest.mark.slow
 def test_sigterm_and_then_sigkill_a_second_later(run_dir: Path) -> None:
     with begin(run_dir, "slow") as training:
         writes(training, run_dir)

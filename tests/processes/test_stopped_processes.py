@@ -88,6 +88,7 @@ def test_a_stopped_writer_and_a_stopped_sidecar_go_on(tmp_path: Path) -> None:
         assert complaints(training, compare(training)) == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("point", ["aggregator.wal@20", "aggregator.history@20"])
 def test_what_a_replaced_aggregator_appends_counts_nowhere(tmp_path: Path, point: str) -> None:
     """It stands still in the middle of a commit, somebody takes its lease away and starts

@@ -26,6 +26,7 @@ publisher.close()
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("ending", ["raise ValueError('x')", "sys.exit(3)"])
 def test_the_next_attempt_goes_on_in_the_same_run(ending: str, tmp_path: Path) -> None:
     pytest.importorskip("torch")

@@ -50,6 +50,9 @@ os.write = torn_write
 sys.exit(process.write_run(Path(sys.argv[1]), "tensorboard"))
 """
 
+_ALWAYS = ((1, 1.0), (2, 0.3))
+"""The other kills in the middle of a write belong to the slow tests."""
+
 
 @pytest.fixture
 def run(run_dir: Path, short_path: Path) -> Iterator[ToyRun]:
@@ -122,6 +125,7 @@ def test_kills_at_random_times_of_a_catch_up(run: ToyRun) -> None:
     check_exactly_once(run)
 
 
+@pytest.mark.slow
 def test_kills_at_random_times_of_a_live_run(run: ToyRun) -> None:
     randomly = random.Random(7)
     run.start_aggregator()
@@ -138,8 +142,14 @@ def test_kills_at_random_times_of_a_live_run(run: ToyRun) -> None:
     check_exactly_once(run)
 
 
-@pytest.mark.parametrize("number", [1, 2, 3])
-@pytest.mark.parametrize("part", [0.0, 0.3, 0.999, 1.0])
+@pytest.mark.parametrize(
+    ("number", "part"),
+    [
+        pytest.param(number, part, marks=[] if (number, part) in _ALWAYS else pytest.mark.slow)
+        for number in (1, 2, 3)
+        for part in (0.0, 0.3, 0.999, 1.0)
+    ],
+)
 def test_a_kill_in_the_middle_of_a_write(run: ToyRun, number: int, part: float) -> None:
     for _ in range(3):
         run.updates(500)
@@ -171,6 +181,7 @@ def test_sigterm_ends_a_writer_when_its_run_has_ended(run: ToyRun) -> None:
     assert run.statuses[-1].state == "finished"
 
 
+@pytest.mark.slow
 def test_a_second_sigterm_ends_a_writer_of_a_run_that_goes_on(run: ToyRun) -> None:
     run.start_aggregator()
     with writer(run) as process:
@@ -208,6 +219,7 @@ def test_a_second_process_is_refused_with_its_exit_code(run: ToyRun) -> None:
         assert f"already at work (pid {first.pid})".encode() in output
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not hasattr(resource, "prlimit"), reason="needs another process's limits")
 def test_a_full_disk_is_waited_out(run: ToyRun) -> None:
     run.start_aggregator()
