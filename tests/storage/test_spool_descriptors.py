@@ -92,6 +92,9 @@ def test_what_went_into_another_file_is_a_gap_with_its_number(
     batch = spool.files.take(1, 4, 10**6, verify=True)
     assert [r.sequence for r in scan(batch.records).records] == [3, 4]
     assert os.fstat(number).st_size == size
+    # What comes next lies where it is looked for.
+    batch = spool.files.take(3, 4, 10**6)
+    assert [r.sequence for r in scan(batch.records).records] == [4]
 
 
 def test_what_is_journaled_needs_no_file(spool: Spool, theirs: Callable[[int], int]) -> None:
