@@ -147,17 +147,17 @@ def test_a_visit_does_not_wait_for_a_training_that_waits(box: Box):
 
 def test_a_server_that_is_gone_costs_no_stack_trace(capfd: pytest.CaptureFixture[str]):
     dist = pytest.importorskip("torch.distributed")
-    server = dist.TCPStore("127.0.0.1", 0, 1, is_master=True)
-    client = dist.TCPStore("127.0.0.1", server.port, is_master=False)
-    troubles: list[str] = []
-    visitor = TorchStore(troubles.append, find=lambda: client)
-    visitor.visit(lambda store: store.set("k", "1"))
+    server, troubles = Box(), list[str]()
+    server.store = dist.TCPStore("127.0.0.1", 0, 1, True)
+    port = server.store.port
+    client = dist.TCPStore("127.0.0.1", port, is_master=False)
+    near, far = (TorchStore(troubles.append, find=find) for find in (server.find, lambda: client))
+    for visitor in (near, far):
+        visitor.visit(lambda store: store.set("k", "1"))
     assert troubles == []
-    # Nothing of ours keeps the server or its port.
-    port = server.port
-    del server
-    visitor.visit(lambda store: store.set("k", "1"))
+    server.store = None
+    far.visit(lambda store: store.set("k", "1"))
     assert [text.split(":")[0] for text in troubles] == ["ConnectionRefusedError"]
-    dist.TCPStore("127.0.0.1", port, 1, is_master=True)
-    output = capfd.readouterr()
-    assert "recvValue" not in output.err
+    # Nothing of ours has kept the server, so that its port can be had again.
+    dist.TCPStore("127.0.0.1", port, 1, True)
+    assert "recvValue" not in capfd.readouterr().err
