@@ -49,6 +49,8 @@ def complete_backend(run_dir: Path, name: str, log_interval: int, last: int) -> 
     before = positions[0] if positions else 0
     if not problem and backend.update < last:
         problem = f"lacks the updates after {backend.update}"
+    elif not problem and backend.update > last:
+        problem = f"holds updates up to {backend.update:,}, more than the journal has"
     return BackendResult(name, before, backend.update, problem)
 
 

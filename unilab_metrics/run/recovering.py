@@ -38,6 +38,7 @@ from unilab_metrics.run.bus_settings import (
     settings_fault,
 )
 from unilab_metrics.run.lease_holder import Holder, holder_of, recovery_payload
+from unilab_metrics.run.lost_wal import check_wal
 from unilab_metrics.run.summary import read_summary, write_summary
 from unilab_metrics.storage.filesystem import private_directory
 from unilab_metrics.storage.lease import Lease
@@ -70,17 +71,6 @@ class RunIsLiveError(UnilabMetricsError):
     def __init__(self, text: str, pids: Sequence[int]) -> None:
         super().__init__(text)
         self.pids = list(pids)
-
-
-class LostWalError(StorageError):
-    """A history whose wal is gone: what its processes sent, and how they ended, is not known."""
-
-    exit_code = ExitCode.DAMAGED
-
-    def __init__(self, bus_dir: Path, updates: int) -> None:
-        text = f"there is no wal, or nothing in it, and the history has {updates:,} updates"
-        fix = "nothing is changed; put the wal back, or start another attempt, which keeps them"
-        super().__init__(bus_dir, f"{text}; {fix}")
 
 
 class Recovery(NamedTuple):
@@ -129,7 +119,7 @@ def recover_run(run_dir: Path, *, wait_s: float = 0.0, timeout_s: float = 60.0) 
     how long a full disk is tried.
 
     Raises :class:`RunIsLiveError`, ``UnsafePathError`` for a bus directory that others may
-    enter, ``DamagedFileError``, :class:`LostWalError` and ``UnknownVersionError`` for a journal that
+    enter, ``DamagedFileError``, ``LostWalError`` and ``UnknownVersionError`` for a journal that
     cannot be continued, ``StorageError`` for a disk that stays full, and ``OSError``.
     """
     began_s = time.monotonic()
@@ -182,8 +172,7 @@ class _Run:
 
     def recover(self, deadline_s: float, timeout_s: float) -> Recovery:
         found = recover(self._bus_dir)
-        if found.last_update and not found.wal_name:
-            raise LostWalError(self._bus_dir, found.last_update)
+        check_wal(self._run_dir, found)
         identities = [source.identity for source in found.state.data.sources]
         places = spool_places(self._settings, identities)
         _await_end(

@@ -15,6 +15,7 @@ from unilab_metrics.run.damaged_files import damaged_segments, in_files, unread_
 from unilab_metrics.run.doctor.finding import ERROR, OK, WARNING, Finding
 from unilab_metrics.run.doctor.patient import Patient
 from unilab_metrics.run.event_points import held_position
+from unilab_metrics.run.lost_wal import wal_problem
 from unilab_metrics.storage.filesystem import check_private
 from unilab_metrics.storage.lease import is_free
 from unilab_metrics.storage.records import damaged_at_end, scan
@@ -137,10 +138,9 @@ def _damage(patient: Patient, damaged_wal: int) -> Iterator[Finding]:
 def _missing(patient: Patient, journal: Recovered) -> Iterator[Finding]:
     """What one half of the journal has and the other lacks."""
     last = journal.last_update
-    if last and not journal.wal_name:
-        text = f"there is no wal, or nothing in it, and the history has {last:,} updates"
-        fix = "put the wal back; another attempt in this directory keeps the history"
-        yield Finding(_SUBJECT, ERROR, text, fix)
+    problem = "" if patient.aggregator_pid is not None else wal_problem(patient.run_dir, journal)
+    if problem:
+        yield Finding(_SUBJECT, ERROR, problem, "put the wal back from a copy")
     lacking = journal.state.data.next_update - 1 - last
     if lacking > 0 and patient.aggregator_pid is None:
         names = in_files([path.name for path in list_segments(patient.bus_dir, "history")])
