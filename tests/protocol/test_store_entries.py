@@ -112,6 +112,14 @@ def test_two_runs_in_one_store_do_not_meet():
     assert StoreNames(own, 0).bus == StoreNames({}, 0).bus
 
 
+def test_names_are_what_the_document_says():
+    names = StoreNames({}, 0)
+    prefix = "unilab-metrics/1/50c2535817d6425f815f/"
+    assert [names.bus, names.asked, names.key(7), names.answer(7)] == [
+        prefix + name for name in ("bus", "asked", "key/7", "answer/7")
+    ]
+
+
 def test_a_secret_key_has_no_place_in_an_entry():
     fields = {*StoredBus.__struct_fields__, *StoredKey.__struct_fields__}
     assert "secret" not in fields

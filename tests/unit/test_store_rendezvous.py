@@ -18,7 +18,7 @@ from unilab_metrics.run.store_rendezvous import StoreGuest, StoreHost
 from unilab_metrics.run.torch_store import TorchStore, default_store
 from unilab_metrics.storage.filesystem import private_directory
 from unilab_metrics.storage.places import runtime_directory, spool_candidates
-from unilab_metrics.transport import keys, rendezvous
+from unilab_metrics.transport import keys, rendezvous, store_entries
 from unilab_metrics.transport.rendezvous import ConnectionFile, DistantBus, bus_directory
 from unilab_metrics.transport.routes import choose_route
 from unilab_metrics.transport.store_entries import StoreNames
@@ -297,3 +297,19 @@ def test_a_file_left_over_on_this_node_does_not_hide_what_the_store_says(run_dir
     for _ in range(6):
         now_s[0] += 60.0
         assert other() == old
+
+
+def test_a_run_directory_that_can_be_seen_here_needs_no_key(
+    meeting: Meeting, store: PaperStore, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.undo()
+    finder = BusFinder(None, "far", meeting.guest)
+    meeting.host(meeting.run_dir)
+    assert finder() == rendezvous.read(meeting.bus_dir)
+    assert finder.run_dir == meeting.run_dir
+    assert store.calls.count("add") == 0
+    assert len(keys.read_allowed(meeting.bus_dir).grants) == 2
+    # Another run in a directory of that name is not the one.
+    file = rendezvous.read(meeting.bus_dir)
+    told = store_entries.stored_of(msgspec.structs.replace(file, journal="0d" * 16))
+    assert far_ranks.seen_here(told) is None
