@@ -76,7 +76,8 @@ class Cursor(msgspec.Struct, frozen=True, array_like=True, tag="cursor"):
     ``cursor + 1``. ``closed``: the run has ended and every backend has its last update
     (or gave up), so a closing rank 0 need not wait longer. ``journal_full``: why nothing can be
     journaled now, empty while it can; what was sent waits in the spool. ``awaited``: for a source
-    that has finished, what the end of the run waits for.
+    that has finished, what the end of the run waits for. ``refused``: what the run did not take
+    of what this source has sent, by reason.
     """
 
     epoch: Epoch
@@ -89,6 +90,7 @@ class Cursor(msgspec.Struct, frozen=True, array_like=True, tag="cursor"):
     closed: bool = False
     journal_full: str = ""
     awaited: str = ""
+    refused: dict[str, int] = {}
 
 
 class Reject(msgspec.Struct, frozen=True, array_like=True, tag="reject"):

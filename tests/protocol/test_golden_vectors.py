@@ -144,7 +144,9 @@ MESSAGES: dict[str, tuple[Any, msgspec.Struct]] = {
     "batch-ping": (codec.decode_upward, control.Batch(INCARNATION, 10, 11, 13)),
     "cursor": (
         codec.decode_downward,
-        control.Cursor(EPOCH, 40, 30, 512, 11, 13, True, False, "disk full", "rank 1"),
+        control.Cursor(
+            EPOCH, 40, 30, 512, 11, 13, True, False, "disk full", "rank 1", {"too_many_run_tags": 5}
+        ),
     ),
     "reject": (codec.decode_downward, control.Reject("closing", "the run ends", False, 0.5)),
     "head": (

@@ -5,19 +5,25 @@ from __future__ import annotations
 import random
 import struct
 import tracemalloc
+from pathlib import Path
 from typing import Any
 
 import psutil
 import pytest
-from sources_on_paper import PaperRun, PaperSource
+from sources_on_paper import MS, PaperRun, PaperSource
 
 from unilab_metrics.aggregate.folding import facts, reduction, remembering, sources, update_layouts
-from unilab_metrics.aggregate.folding.entries import AcceptedBatch, Seal
+from unilab_metrics.aggregate.folding.entries import AcceptedBatch, BusNews, Seal
 from unilab_metrics.aggregate.folding.limits import MAX_REASONS, bounded_counts, hello_fault
+from unilab_metrics.aggregate.folding.packed import unpack_values
+from unilab_metrics.aggregate.folding.refused_frames import refused_of
 from unilab_metrics.aggregate.folding.state import AggregatorState
+from unilab_metrics.aggregate.outcome import outcome_of
 from unilab_metrics.aggregate.receiving.accepting import accept
+from unilab_metrics.aggregate.receiving.peers import Peer, source_status
 from unilab_metrics.aggregate.receiving.receiver import admit
 from unilab_metrics.aggregate.receiving.refusals import MAX_PER_SECOND, Refusals
+from unilab_metrics.run.summary import summary_fields
 from unilab_metrics.storage.records import encode_record
 from unilab_schema.codec import MAX_FRAME_BYTES, RecordKind, encode_payload
 from unilab_schema.control import Hello
@@ -126,6 +132,54 @@ def test_tags_beyond_the_limit_are_left_out_and_counted_and_others_are_kept(
     assert run.state.data.quarantined == 0
     again = AggregatorState(run.state.snapshot())
     assert again.columns.refused == 4
+    assert again.data.sources[0].refused == {"too_many_run_tags": 4}, "each value is counted"
+
+
+def test_values_of_reports_beyond_the_limit_are_counted_each_time_and_shown(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    run, source = learner()
+    collector = run.join(0, "collector")
+    monkeypatch.setattr(reduction, "MAX_RUN_TAGS", len(run.state.columns.tags) + 1)
+    run.fold(collector.batch(Drops({"bad_tag": 2})))
+    for k in range(1, 4):
+        run.fold(collector.report({"a": 1.0, "b": 2.0}, t=k))
+        run.fold(source.iteration(k, {"c": 1.0, "d": 2.0}, t=k))
+    run.settle()
+    learner_state, collector_state = run.state.data.sources
+    assert learner_state.dropped() == {"too_many_run_tags": 6}
+    assert collector_state.dropped() == {"bad_tag": 2, "too_many_run_tags": 3}
+    peer = Peer(drops={"bad_tag": 5})
+    assert source_status(collector_state, peer, 0).drops == {"bad_tag": 5, "too_many_run_tags": 3}
+    outcome = outcome_of(run.state, tmp_path, {}, {})
+    assert summary_fields(outcome)["bus"]["dropped_calls"] == {
+        "bad_tag": 2,
+        "too_many_run_tags": 9,
+    }
+    run.state.handle(source.iteration(4, {"c": 1.0}, t=4))
+    (published,) = run.state.handle(Seal(4, 5 * MS, 5, bus=BusNews()))
+    assert isinstance(published.entry, Update)
+    sealed = dict(zip(published.tags, unpack_values(published.entry.values), strict=True))
+    assert sealed["Bus/dropped/too_many_run_tags"] == 10.0
+
+
+def test_a_frame_that_is_refused_gets_words_once_for_its_kind(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(facts, "MAX_DEFINITIONS", 1)
+    run, source = learner()
+    for n in range(5):
+        run.fold(source.batch(DefinitionFrame(MetricSpec(f"m{n}", "user", "m", "sum"))))
+    (text,) = run.state.refusals.take({})
+    assert "learner of rank 0" in text
+    assert "(definition)" in text
+    assert "1 are known already" in text
+    assert refused_of(run.state.data.sources[0]) == {"refused_frame": 4}
+    run.fold(source.batch(DefinitionFrame(MetricSpec("more", "user", "m", "sum"))))
+    run.fold(AcceptedBatch(source.index, 0, encode_record(200, source.sequence + 1, b"")))
+    (text,) = run.state.refusals.take({})
+    assert "(kind 200)" in text
+    assert run.state.refusals.take({}) == []
 
 
 def test_an_iteration_too_large_for_one_record_is_an_update_and_supplements() -> None:

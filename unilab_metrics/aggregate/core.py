@@ -75,6 +75,9 @@ class Core:
             say(back.text)
             self._fold(back)
         self._fold(entry, records)
+        for text in self.state.refusals.take(self.state.data.warnings):
+            say(text)
+            self._tell(text)
 
     def _fold(self, entry: Entry, records: list[Record] | None = None) -> None:
         self.journal.append(entry)

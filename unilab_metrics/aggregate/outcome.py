@@ -55,7 +55,7 @@ def outcome_of(
                 ending=source.ending,
                 frames=source.cursor - source.lost_frames,
                 lost=source.lost_frames,
-                drops=source.drops or (peer.drops if peer is not None else {}),
+                drops=source.dropped(source.drops or (peer.drops if peer is not None else {})),
             )
         )
     return RunOutcome(

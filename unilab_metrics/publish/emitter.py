@@ -48,8 +48,9 @@ class Emitter:
 
     @property
     def dropped(self) -> dict[str, int]:
-        """What could not be logged since the start, by reason; empty if all is well."""
-        return self.losses.counts
+        """What could not be logged since the start, by reason, and what the run has refused of
+        it, as far as it has said so; empty if all is well."""
+        return self.losses.all_counts
 
     @property
     def errors(self) -> list[str]:

@@ -93,7 +93,7 @@ class FrameWriter:
         weights = None
         if FAST_TYPES.issuperset(map(type, values.values())):
             if parts is None:
-                parts = self._key_sets.parts(tags)
+                parts = self._parts(tags)
                 if parts is None:
                     return False
             part = parts[0]
@@ -114,7 +114,7 @@ class FrameWriter:
             numbers = list(scalars.values.values())
             weights = None if scalars.weights is None else list(scalars.weights.values())
         if parts is None:
-            parts = self._key_sets.parts(tags)
+            parts = self._parts(tags)
             if parts is None:
                 return False
         accepted = True
@@ -129,6 +129,13 @@ class FrameWriter:
             head = (iteration, env_steps, unfinished, already_reduced)
             accepted &= self._append(part, packed, packed_weights, head)
         return accepted
+
+    def _parts(self, tags: tuple[str, ...]) -> tuple[Part, ...] | None:
+        """What is not announced is counted: by the spool, unless this call interrupts one."""
+        parts = self._key_sets.parts(tags)
+        if parts is None and self._key_sets.is_announcing:
+            self._spool.losses.count(losses.INTERRUPTED)
+        return parts
 
     def _append(
         self,

@@ -71,6 +71,11 @@ class KeySets:
         finally:
             self._announcing.discard(me)
 
+    @property
+    def is_announcing(self) -> bool:
+        """Whether this thread is in the middle of an announcement, which a call interrupts."""
+        return threading.get_ident() in self._announcing
+
     def nameless(self, tags: Sequence[str]) -> set[str]:
         """The tags of a new key set for which there are no names left."""
         room = MAX_TAGS - len(self._tag_numbers)

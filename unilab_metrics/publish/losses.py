@@ -38,6 +38,8 @@ KEY_UNUSABLE = "key_unusable"
 """Times that the run's key for publishing could not be read. The frames wait."""
 STORE_UNUSABLE = "store_unusable"
 """Times that torch.distributed's store did not help to find the run. The frames wait."""
+INTERRUPTED = "interrupted"
+"""Calls of a signal handler with new tags, which came while other ones were being announced."""
 INTERNAL_ERROR = "internal_error"
 """Calls during which our own code raised; see ``Publisher.errors``."""
 
@@ -61,6 +63,8 @@ class Losses:
         self._counts: dict[str, int] = {}
         self._waiting: deque[tuple[str, int]] = deque()
         self._lock = threading.Lock()
+        self.refused_by_run: dict[str, int] = {}
+        """What the aggregator says that it could not take of what was sent."""
         self.errors: deque[str] = deque(maxlen=_MAX_ERRORS)
 
     def count(self, reason: str, times: int = 1) -> None:
@@ -84,6 +88,14 @@ class Losses:
         """A copy; empty while nothing was lost."""
         self._fold()
         return dict(self._counts)
+
+    @property
+    def all_counts(self) -> dict[str, int]:
+        """As :attr:`counts`, with what the run has refused, which it counts itself."""
+        counts = self.counts
+        for reason, times in self.refused_by_run.items():
+            counts[reason] = counts.get(reason, 0) + times
+        return counts
 
     def after_fork_in_child(self) -> None:
         """Another thread of the parent may have held the lock."""

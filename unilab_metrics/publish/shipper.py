@@ -218,6 +218,8 @@ class Shipper:
         delivery, spool = self._delivery, self._spool
         before = delivery.acked
         delivery.take_cursor(cursor, spool.last, now)
+        if cursor.refused:
+            self._losses.refused_by_run = cursor.refused
         if delivery.acked > before:
             self._figures.acknowledged(now - spool.files.stamp_ns(before + 1), now)
 

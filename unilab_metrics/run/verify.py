@@ -16,6 +16,7 @@ from typing import Any, NamedTuple, cast
 
 import numpy as np
 
+from unilab_metrics.aggregate.folding.refused_frames import REFUSED_FRAME
 from unilab_metrics.errors import ExitCode, RunNotFoundError, StorageError, VerificationError
 from unilab_metrics.run.bus_settings import read_settings
 from unilab_metrics.run.damaged_files import damaged_segments, in_files, unread_files
@@ -285,4 +286,7 @@ def _losses(run_dir: Path) -> tuple[int | None, dict[str, int] | None]:
     if not isinstance(bus, dict):
         return None, None
     fields = cast("dict[str, Any]", bus)
-    return int(fields.get("lost_frames", 0)), dict(fields.get("dropped_calls", {}))
+    drops: dict[str, int] = dict(fields.get("dropped_calls", {}))
+    if quarantined := fields.get("quarantined_frames"):
+        drops[REFUSED_FRAME] = int(quarantined)
+    return int(fields.get("lost_frames", 0)), drops

@@ -190,7 +190,7 @@ def _facts(source: SourceState, reasons: Mapping[str, int], waiting: int | None)
         dict(reasons),
         source.ended is not None,
         waiting,
-        dict(source.drops),
+        source.dropped(),
     )
 
 

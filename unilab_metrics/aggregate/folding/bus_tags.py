@@ -94,7 +94,7 @@ def _of_rank(sources: list[SourceState], reasons: frozenset[str]) -> dict[str, _
         parts["Bus/publish_us"] = (sum(s.log_cost[1] for s in live) / 1e3, float(calls))
     drops: dict[str, int] = {}
     for source in sources:
-        for reason, count in source.drops.items():
+        for reason, count in source.dropped().items():
             tag = f"{DROPPED_PREFIX}{reason if reason in reasons else OTHER}"
             drops[tag] = drops.get(tag, 0) + count
     parts.update({tag: (float(count), 1.0) for tag, count in drops.items()})
@@ -102,7 +102,7 @@ def _of_rank(sources: list[SourceState], reasons: frozenset[str]) -> dict[str, _
 
 
 def _reasons(by_rank: dict[int, list[SourceState]]) -> frozenset[str]:
-    found = {r for sources in by_rank.values() for source in sources for r in source.drops}
+    found = {r for sources in by_rank.values() for source in sources for r in source.dropped()}
     return frozenset(sorted(found)[:MAX_REASONS])
 
 

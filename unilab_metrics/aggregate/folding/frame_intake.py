@@ -5,7 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from unilab_metrics.aggregate.folding.facts import take_definition, take_summary
-from unilab_metrics.aggregate.folding.limits import bounded_counts, check_numbers
+from unilab_metrics.aggregate.folding.limits import (
+    TOO_MANY_RUN_TAGS,
+    bounded_counts,
+    check_numbers,
+)
 from unilab_metrics.aggregate.folding.merging import MOST_FRAMES, merged_frames
 from unilab_metrics.aggregate.folding.reports import Report, reduce_over_time
 from unilab_metrics.aggregate.folding.sources import (
@@ -60,9 +64,10 @@ def take_records(
             state.forget_unused()
         try:
             published += _take(state, source, record, before)
-        except Exception:  # noqa: BLE001 - one source's frame must never stop the run
+        except Exception as error:  # noqa: BLE001 - one source's frame must never stop the run
             source.quarantined += 1
             state.data.quarantined += 1
+            state.refusals.refused(source, record.kind, error)
     return published
 
 
@@ -137,6 +142,7 @@ def _take_values(
         # It slept through the start of a newer attempt, which counts the same iterations again.
         _count_late(state, source, len(frame.values) // 8)
         return
+    _count_nameless(state, source, key_set)
     source.last_iteration = iteration
     source.newest_stamp = (frame.mono_ns, frame.unix_ns)
     rank = source.rank
@@ -165,6 +171,7 @@ def _take_report(
     if source.attempt != state.data.attempt:
         _count_late(state, source, len(frame.values) // 8)
         return
+    _count_nameless(state, source, key_set)
     reports = source.reports
     reports.add(Report(frame.mono_ns, key_set, frame.values, frame.weights, frame.env_steps))
     overflow = reports.overflow()
@@ -175,6 +182,14 @@ def _take_report(
             state.key_sets.tags,
             lambda tag: state.columns.spec(tag).over_time,
         )
+
+
+def _count_nameless(state: AggregatorState, source: SourceState, key_set: int) -> None:
+    if not state.columns.refused:
+        return  # as in nearly every run
+    nameless = state.key_sets.tags(key_set).count("")
+    if nameless:
+        source.refuse(TOO_MANY_RUN_TAGS, nameless)
 
 
 def _count_late(state: AggregatorState, source: SourceState, values: int) -> None:

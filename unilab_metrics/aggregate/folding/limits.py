@@ -29,6 +29,8 @@ MAX_GAP_FRAMES = 2**40
 """More frames than any source can have logged at once: a greater gap is an invention."""
 MAX_REASONS = 32
 """Reasons of drops that one source may name; the rest is one more."""
+TOO_MANY_RUN_TAGS = "too_many_run_tags"
+"""Values of tags beyond the number, or the length, of the names that a run may have."""
 MAX_NS = 2**62
 _MAX_NAME_CHARS = 256
 _MAX_REASON_CHARS = 64

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Literal
 
 import msgspec
@@ -33,6 +33,7 @@ class SourceState(msgspec.Struct, array_like=True):
     ``training_mono_ns``: end of its warm-up, on its own clock. ``log_cost``: calls of its
     ``log()`` and nanoseconds inside them, between the last two ``figures``.
     ``newest_stamp``: monotonic and wall time of a learner's newest iteration.
+    ``refused``: what the run did not take of what the source has sent, by reason.
     """
 
     index: int
@@ -62,6 +63,19 @@ class SourceState(msgspec.Struct, array_like=True):
     figures: SourceFigures | None = None
     log_cost: tuple[int, int] = (0, 0)
     newest_stamp: tuple[int, int] = (0, 0)
+    refused: dict[str, int] = {}
+
+    def refuse(self, reason: str, times: int) -> None:
+        """The run has no room for some of what the source has sent."""
+        self.refused[reason] = self.refused.get(reason, 0) + times
+
+    def dropped(self, told: Mapping[str, int] | None = None) -> dict[str, int]:
+        """All that is missing of what its training logged, by reason: ``told`` by the source
+        (its newest drops by default), and refused here."""
+        drops = dict(told or self.drops)
+        for reason, times in self.refused.items():
+            drops[reason] = drops.get(reason, 0) + times
+        return drops
 
     @property
     def rank(self) -> int:

@@ -36,6 +36,7 @@ from unilab_metrics.aggregate.folding.packed import (
     unpack_values,
 )
 from unilab_metrics.aggregate.folding.reduction import TagColumns
+from unilab_metrics.aggregate.folding.refused_frames import RefusedFrames
 from unilab_metrics.aggregate.folding.reports import Reports
 from unilab_metrics.aggregate.folding.run_data import RunData
 from unilab_metrics.aggregate.folding.snapshots import decode_snapshot, encode_snapshot
@@ -78,6 +79,7 @@ class AggregatorState:
         self.columns.columns(tuple(self.data.columns))
         self.layouts = UpdateLayouts(self.data.update_layouts, self.data.next_layout, self.columns)
         self.key_set_columns = ColumnsOfKeySets(self.key_sets, self.columns)
+        self.refusals = RefusedFrames()
         self._by_incarnation = {s.identity.incarnation: s for s in self.data.sources}
         self.learners = [s for s in self.data.sources if s.is_learner]
         """Sources whose frames are iterations, gone ones included."""

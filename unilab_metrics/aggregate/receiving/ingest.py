@@ -10,9 +10,14 @@ import zmq
 from unilab_metrics import crash_points
 from unilab_metrics.aggregate.core import Core
 from unilab_metrics.aggregate.folding.entries import OpenAttempt
-from unilab_metrics.aggregate.folding.limits import bounded_counts, figures_within
+from unilab_metrics.aggregate.folding.limits import (
+    TOO_MANY_RUN_TAGS,
+    bounded_counts,
+    figures_within,
+)
 from unilab_metrics.aggregate.folding.pacing import must_wait
 from unilab_metrics.aggregate.folding.reduction import MAX_RUN_TAGS
+from unilab_metrics.aggregate.folding.refused_frames import refused_of
 from unilab_metrics.aggregate.folding.sources import SourceState
 from unilab_metrics.aggregate.process_log import say
 from unilab_metrics.aggregate.receiving.accepting import accept
@@ -98,7 +103,8 @@ class Ingest:
             return
         self._knows_of_refused_tags = True
         text = (
-            f"the run has {MAX_RUN_TAGS:,} different tags, or 8 MiB of names: new ones are refused"
+            f"the run has {MAX_RUN_TAGS:,} different tags, or 8 MiB of names: new ones are refused, "
+            f"and their values are counted as dropped ({TOO_MANY_RUN_TAGS})"
         )
         self._tell([text])
 
@@ -172,6 +178,7 @@ class Ingest:
             self.is_closed,
             self._core.problem,
             self._awaited() if source.status == "finished" and not self.is_closed else "",
+            refused_of(source),
         )
 
     def _take_hello(self, routing_id: bytes, hello: Hello, user: str) -> None:

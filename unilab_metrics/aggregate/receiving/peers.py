@@ -70,7 +70,7 @@ def source_status(source: SourceState, peer: Peer, mono_ns: int) -> SourceStatus
         frame_age_s,
         source.cursor,
         source.lost_frames,
-        peer.drops or source.drops,
+        source.dropped(peer.drops),
         peer.skew.seconds,
         source.duplicates + peer.duplicates,
         source.bad_messages + peer.bad_messages,
