@@ -13,6 +13,8 @@ from unilab_schema.frames import Drops, EventFrame
 _OF_THE_SPOOL = frozenset({losses.SPOOL_FULL, losses.SPOOL_QUOTA, losses.SPOOL_ERROR})
 """What a spool refused for itself; while it does, batches tell how many."""
 
+_MAX_WARNINGS = 8
+
 
 class DropReport:
     """For the shipper's thread, and for the one that closes the publisher."""
@@ -23,6 +25,7 @@ class DropReport:
         self._told: dict[str, int] = {}
         self._missing = 0
         self._has_warned_of_closing = False
+        self._shortened = 0
         self._lock = threading.Lock()
 
     def tell(self, wait_s: float = 0.0) -> None:
@@ -60,8 +63,18 @@ class DropReport:
             self._losses.note(OSError(text))
             self._has_warned_of_closing = self._has_warned_of_closing or self._warn(text)
 
+    def heed_shortened(self, acked: int) -> None:
+        """Save what is left of a spool that somebody has shortened, and say how much is not. As
+        :meth:`heed_closed`."""
+        text = self._spool.mend(acked)
+        if text:
+            self._losses.note(OSError(text))
+            self._shortened += 1
+            if self._shortened <= _MAX_WARNINGS:
+                self._warn(text)
+
     def _warn(self, text: str) -> bool:
-        return self._spool.append(
+        return not self._spool.has_end and self._spool.append(
             RecordKind.EVENT,
             lambda mono, unix: encode_payload(EventFrame("warning", text, mono, unix)),
         )

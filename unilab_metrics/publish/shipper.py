@@ -163,6 +163,7 @@ class Shipper:
             # Its poller waits for the pipe that was closed.
             self._connection.disconnect()
         self._drops.heed_closed(self._delivery.acked)
+        self._drops.heed_shortened(self._delivery.acked)
         if now - self._last_second_ns >= (_CLOSING_SECOND_NS if self._closing else _SECOND_NS):
             self._last_second_ns = now
             self._every_second()

@@ -169,6 +169,22 @@ class Spool(SpoolRecords):
         text = "this process has closed a descriptor that was not its own"
         return f"{self.directory}: {text}; {lost} records were lost"
 
+    def mend(self, acked: int) -> str:
+        """Go on in another file if somebody has shortened one. What to say of it, empty if nobody
+        has. For the thread that reads; ``acked``: what needs no file any more. Raises ``OSError``
+        and ``StorageError`` while that does not work."""
+        files = self.files
+        if self.inactive or not files.is_short:
+            return ""
+        with self._lock:
+            # Only a look under the lock tells a shortened file from one that is being mended.
+            if self._writing:
+                self._recover()
+            files.leave_short(self.last)
+        count, lost = files.index_short(acked)
+        text = f"{self.directory}: somebody has shortened a file of this spool"
+        return f"{text}; {lost} unconfirmed records are gone" if count else ""
+
     def _renew_lease(self) -> None:
         # Our own entry in its books would refuse us.
         self._lease.release(unlink=False)

@@ -6,6 +6,7 @@ watermark belong to the thread that reads (the shipper).
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Callable
 from pathlib import Path
 
@@ -141,6 +142,29 @@ class SpoolFiles:
             lost += max(segment.last - max(kept, acked), 0)
         return lost
 
+    @property
+    def is_short(self) -> bool:
+        """Whether somebody has shortened one of the files."""
+        return any(segment.is_short for segment in list(self._segments))
+
+    def leave_short(self, last: int) -> None:
+        """Append no more to a file that was shortened, where everything would lie elsewhere than
+        it should. Raises ``OSError`` and ``StorageError`` while no other can be made."""
+        if self.current.is_short:
+            self._go_on_in(self._next_segment(last + 1))
+
+    def index_short(self, acked: int) -> tuple[int, int]:
+        """Find what is left in the shortened ones. How many these are, and how many records
+        beyond ``acked`` are gone. Raises ``OSError``."""
+        count = lost = 0
+        for segment in self._segments:
+            if segment is not self.current and segment.is_short:
+                before = segment.size_bytes
+                lost += segment.index_again(acked)
+                self._closed_bytes -= before - segment.size_bytes
+                count += 1
+        return count, lost
+
     def restart(self, first: int) -> None:
         """Everything up to ``first - 1`` is durable: give back its room where no new segment
         can be made. Raises ``OSError``."""
@@ -174,7 +198,10 @@ class SpoolFiles:
         segment = self._segment_of(after + 1)
         start, end, last = segment.range_after(after, upto, max_bytes)
         data = segment.read(start, end)
-        if verify or len(data) < end - start:
+        if len(data) < end - start and segment.is_short:
+            # Records that are elsewhere in it now must not be passed over.
+            raise OSError(errno.EIO, "the file was shortened", str(segment.path))
+        if verify or segment.is_damaged or len(data) < end - start:
             data = pass_over_damage(data, after, last, self._announcements())
         return SpoolBatch(data, last)
 

@@ -11,7 +11,9 @@ from pathlib import Path
 
 from unilab_metrics import crash_points
 from unilab_metrics.storage.descriptors import Held, out_of_the_way
+from unilab_metrics.storage.records import scan
 from unilab_metrics.storage.segments import read_at
+from unilab_metrics.storage.spool_reader import SOURCE_KINDS
 
 _AGAIN = os.O_RDWR | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
 
@@ -32,6 +34,8 @@ class SpoolSegment:
         self.stamps: array[int] = array("q")
         self.size_bytes = 0
         """Bytes up to the last record that counts."""
+        self.is_damaged = False
+        """Whether what is read from it has to be checked."""
         self._preamble_bytes = 0
         self._file = Held(out_of_the_way(os.open(path, flags, 0o600)))
         self._fd = self._file.fd
@@ -68,7 +72,8 @@ class SpoolSegment:
         self._check_ours()
         del self.stamps[len(self.ends) :]
         self.size_bytes = self.ends[-1] if self.ends else self._preamble_bytes
-        if os.fstat(self._fd).st_size != self.size_bytes:
+        # A shorter file is somebody else's doing; bytes put there would hide it.
+        if os.fstat(self._fd).st_size > self.size_bytes:
             os.ftruncate(self._fd, self.size_bytes)
 
     def restart(self, first: int, preamble: bytes) -> None:
@@ -105,6 +110,32 @@ class SpoolSegment:
     def is_ours(self) -> bool:
         """Whether our descriptor is still our file's: somebody may have closed it."""
         return self._file.is_ours
+
+    @property
+    def is_short(self) -> bool:
+        """Whether bytes that were written are gone: somebody has shortened the file."""
+        written = self.size_bytes
+        try:
+            return os.fstat(self._fd).st_size < written
+        except (OSError, OverflowError):
+            return False
+
+    def index_again(self, acked: int) -> int:
+        """Find the records of a shortened file, to which nobody appends any more. How many beyond
+        ``acked`` are gone: ranges with them hold no bytes of theirs, but may hold others, so
+        that who reads has to check them. Raises ``OSError``."""
+        size = os.fstat(self._fd).st_size
+        found = scan(read_at(self._fd, 0, size), kinds=SOURCE_KINDS).records
+        end_of = {record.sequence: record.end for record in found}
+        ends, reached, lost = array("Q"), 0, 0
+        for sequence in range(self.first, self.last + 1):
+            end = end_of.get(sequence)
+            reached = reached if end is None else max(end, reached)
+            ends.append(reached)
+            lost += end is None and sequence > acked
+        self.ends, self.size_bytes, self._preamble_bytes = ends, size, 0
+        self.is_damaged = True
+        return lost
 
     def find_again(self) -> int:
         """Open the file anew by its name. The last sequence that is in it: what was appended
