@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from sources_on_paper import MS, PaperRun, PaperSource
 
+from unilab_metrics.aggregate.folding.attendance import missing_learners
 from unilab_metrics.aggregate.folding.entries import (
     OpenAttempt,
     RunEnd,
@@ -17,13 +18,20 @@ from unilab_schema.control import Hello
 from unilab_schema.identity import Identity, SourceKey
 
 
-def hello(paper: PaperRun, rank: int, started: int, role: str = "learner", first: int = 1) -> Hello:
+def hello(
+    paper: PaperRun,
+    rank: int,
+    started: int,
+    role: str = "learner",
+    first: int = 1,
+    last_stamp: int = 0,
+) -> Hello:
     incarnation = f"{role}-{rank}-{started}".encode().ljust(16)[:16]
     identity = Identity(
         SourceKey(rank, role), incarnation, 7, "node", "boot", "/s", "/s/lease",
         started * MS, started * MS, 2, paper.run,
     )  # fmt: skip
-    return Hello(identity, first, first, 0, 0)
+    return Hello(identity, first, first, last_stamp * MS, 0)
 
 
 def alive(_: SourceState) -> bool:
@@ -146,6 +154,34 @@ def test_what_is_left_of_an_attempt_that_was_replaced_is_late(has_ended: bool) -
         end(paper)
     assert ask(paper, hello(paper, 2, 30), is_orphan=True) == "late"
     assert ask(paper, hello(paper, 2, 99), is_orphan=True) == "joined"
+
+
+@pytest.mark.parametrize("goodbye", [True, False])
+def test_a_rank_that_came_and_went_between_two_rank_0s_belongs_to_the_nearer(goodbye: bool) -> None:
+    """A launcher gives up an attempt when rank 0 fails, also if rank 1 is only just starting."""
+    paper, *_ = work(goodbye=goodbye)
+    paper.fold(OpenAttempt(2, 0))
+    paper.join(0, learners=2, started=300)
+    assert ask(paper, hello(paper, 1, 60, last_stamp=70), is_orphan=True) == "late"
+    assert ask(paper, hello(paper, 1, 60), is_orphan=True) == "late"
+    assert ask(paper, hello(paper, 1, 60, last_stamp=310), is_orphan=True) == "joined"
+    assert ask(paper, hello(paper, 1, 290, last_stamp=295), is_orphan=True) == "joined"
+
+
+def test_what_is_found_of_an_earlier_attempt_takes_nobodys_place() -> None:
+    paper, *_ = work()
+    paper.fold(OpenAttempt(2, 0))
+    zero = paper.join(0, learners=2, started=300)
+    for rank, started in ((1, 20), (0, 5)):
+        what = hello(paper, rank, started)
+        for entry in admit(paper.state, what, alive, is_orphan=True).entries:
+            paper.fold(entry)
+    assert missing_learners(paper.state.data) == 1
+    known = paper.state.learner_zero()
+    assert known is not None
+    assert known.index == zero.index
+    paper.fold(zero.end(t=390), SourceGone(zero.index, "finished", 0, 0))
+    assert ask(paper, hello(paper, 0, 400)) == "attempt"
 
 
 def test_an_ended_attempt_without_rank_0_takes_in_what_is_found_of_it() -> None:

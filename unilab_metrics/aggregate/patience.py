@@ -10,7 +10,8 @@ from unilab_metrics.aggregate.folding.run_data import RunData
 from unilab_metrics.aggregate.options import Options
 
 _ABSENT_GRACE_S = 5.0
-"""Ranks that are to come have this long from the start, when all that came are gone already."""
+"""Ranks that are to come have this long from the start of the aggregator, or of the attempt, when
+all that came are gone already."""
 
 
 def everyone_is_gone(data: RunData) -> bool:
@@ -25,6 +26,7 @@ class Patience:
         self._options = options
         self._data = data
         self._started_s = time.monotonic()
+        self._attempt = data.attempt
         self._told_s: float | None = None
 
     def told_to_end(self, *_: object) -> None:
@@ -40,11 +42,13 @@ class Patience:
             is_drained = now_s - self._told_s > self._options.drain_s
             if is_drained or not data.sources:
                 return True
+        if data.attempt != self._attempt:
+            self._attempt, self._started_s = data.attempt, now_s
         alive_s = now_s - self._started_s
         if not data.sources:
             return alive_s > self._options.start_grace_s
         if not everyone_is_gone(data):
             return False
-        if missing_learners(data) and not data.iterations_sealed:
+        if missing_learners(data) and data.last_iteration is None:
             return alive_s > min(self._options.start_grace_s, _ABSENT_GRACE_S)
         return not newcomers()

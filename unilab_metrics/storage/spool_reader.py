@@ -24,7 +24,14 @@ from unilab_schema.codec import (
     decode_payload,
     encode_payload,
 )
-from unilab_schema.frames import Gap
+from unilab_schema.frames import (
+    End,
+    EventFrame,
+    Gap,
+    IterationFrame,
+    ReportFrame,
+    SparseFrame,
+)
 from unilab_schema.identity import Identity
 
 SPOOL_PREFIX = "spool"
@@ -32,6 +39,7 @@ SPOOL_EPOCH = 1
 """A spool belongs to one incarnation, so its segments never change their epoch."""
 LEASE_NAME = "lease"
 """The file in the spool directory that its process holds."""
+_STAMPED = (End, EventFrame, IterationFrame, ReportFrame, SparseFrame)
 SOURCE_KINDS = frozenset(kind for kind in RecordKind if kind < RecordKind.UPDATE_LAYOUT)
 
 
@@ -89,6 +97,18 @@ class SpoolReader:
             found = max((r.sequence for r in scan(data, kinds=SOURCE_KINDS).records), default=0)
             if found:
                 return found
+        return 0
+
+    def last_mono_ns(self) -> int:
+        """The stamp of the newest frame that has one; 0 if none has."""
+        for path in reversed(list_segments(self.directory, SPOOL_PREFIX)):
+            for record in reversed(scan(_read(path), kinds=SOURCE_KINDS).records):
+                try:
+                    frame = decode_payload(record.kind, record.payload)
+                except FrameDecodeError:
+                    continue
+                if isinstance(frame, _STAMPED):
+                    return frame.mono_ns
         return 0
 
     def _identity(self) -> Identity | None:

@@ -44,7 +44,7 @@ from unilab_metrics.aggregate.folding.sources import KeySets, SourceState
 from unilab_metrics.aggregate.folding.update_layouts import UpdateLayouts
 from unilab_metrics.storage.records import Record, scan
 from unilab_schema.frames import EventFrame, Scalar
-from unilab_schema.identity import LEARNER
+from unilab_schema.identity import LEARNER, SourceKey
 from unilab_schema.metrics import MetricTable
 from unilab_schema.updates import AttemptOpened, EventUpdate, HistoryEntry
 
@@ -201,7 +201,7 @@ class AggregatorState:
             source.forget_names()
             return []
         if entry.how == "superseded":
-            source.attempt = min(source.joined, self.data.attempt - 1)
+            source.attempt = source.joined = min(source.joined, self.data.attempt - 1)
             late = self.data.windows.forget(source.index)
             source.late_values += late
             self.data.late_values += late
@@ -257,12 +257,10 @@ class AggregatorState:
         return self._by_incarnation.get(incarnation)
 
     def occupant(self, rank: int, role: str, instance: int) -> SourceState | None:
-        """The newest incarnation in a place of the run."""
-        for source in reversed(self.data.sources):
-            key = source.identity.key
-            if (key.rank, key.role, key.instance) == (rank, role, instance):
-                return source
-        return None
+        """The newest incarnation in a place; an earlier attempt's may have been found later."""
+        key = SourceKey(rank, role, instance)
+        here = [source for source in reversed(self.data.sources) if source.identity.key == key]
+        return max(here, key=lambda source: source.attempt, default=None)
 
     def learner_zero(self) -> SourceState | None:
         """Rank 0's newest learner."""

@@ -227,7 +227,7 @@ class Liveness:
             return False
         state = self._core.state
         # Holes at the start are gap records of the reader, so the first sequence is 1.
-        hello = Hello(identity, 1, 0, 0, 0)
+        hello = Hello(identity, 1, 0, SpoolReader(orphan.directory).last_mono_ns(), 0)
         admission = admit(state, hello, self.is_dead, is_orphan=True, may_wait=may_wait)
         if admission.vacate is not None:
             self.vacate(admission.vacate)

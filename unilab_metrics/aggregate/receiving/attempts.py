@@ -52,14 +52,27 @@ def was_double(occupant: SourceState, identity: Identity) -> bool:
     return ended is not None and same_clock and is_other and identity.started_mono_ns < ended
 
 
-def is_of_an_earlier_attempt(state: AggregatorState, identity: Identity) -> bool:
-    """Whether a process was started while rank 0 of an attempt was at work that another one has
-    followed."""
-    return any(
-        zero.is_learner
+def is_of_an_earlier_attempt(state: AggregatorState, identity: Identity, last_mono_ns: int) -> bool:
+    """Whether a dead process belongs to an attempt that another one has followed. It was started
+    while that one's rank 0 was at work; or it was over before the present rank 0 was started,
+    and was itself started nearer to the earlier one: an attempt's processes are started together.
+    ``last_mono_ns``: its newest stamp, 0 if it has left none."""
+    earlier = [
+        zero
+        for zero in state.data.sources
+        if zero.is_learner
         and zero.rank == 0
         and zero.joined < state.data.attempt
         and zero.identity.boot_id == identity.boot_id
-        and identity.started_mono_ns <= max(zero.watermark_mono_ns, zero.ended_mono_ns or 0)
-        for zero in state.data.sources
+    ]
+    started = identity.started_mono_ns
+    if any(started <= max(zero.watermark_mono_ns, zero.ended_mono_ns or 0) for zero in earlier):
+        return True
+    present = state.learner_zero()
+    if present is None or present.identity.boot_id != identity.boot_id:
+        return False
+    until_present = present.identity.started_mono_ns - started
+    was_over = max(started, last_mono_ns) < present.identity.started_mono_ns
+    return was_over and any(
+        started - zero.identity.started_mono_ns < until_present for zero in earlier
     )

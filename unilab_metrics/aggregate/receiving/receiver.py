@@ -62,7 +62,8 @@ def admit(
     """Decide on a Hello. ``is_dead`` tells whether a source's process is known to be gone.
 
     ``is_closing``: this aggregator is ending the run, which its successor may go on with.
-    ``is_orphan``: the process is dead already, and nobody but us will take what it left.
+    ``is_orphan``: the process is dead already, and nobody but us will take what it left; the
+    Hello that stands for it has its newest stamp.
     ``may_wait``: another rank 0 may still come, to whose attempt an orphan may belong.
     """
     fault = hello_fault(hello)
@@ -81,7 +82,7 @@ def admit(
     occupant = state.occupant(key.rank, key.role, key.instance)
     if occupant is not None and occupant.status == "live" and occupant.ended is None:
         return _claim(state, occupant, hello, is_dead, is_orphan=is_orphan)
-    return _join(state, identity, is_dead, is_orphan=is_orphan, may_wait=may_wait)
+    return _join(state, hello, is_dead, is_orphan=is_orphan, may_wait=may_wait)
 
 
 def _claim(
@@ -144,12 +145,13 @@ def _joined(state: AggregatorState, identity: Identity) -> SourceJoined:
 
 def _join(
     state: AggregatorState,
-    identity: Identity,
+    hello: Hello,
     is_dead: IsDead,
     *,
     is_orphan: bool,
     may_wait: bool,
 ) -> Admission:
+    identity = hello.identity
     joined = _joined(state, identity)
     zero = state.learner_zero()
     attempt = state.data.attempt
@@ -161,7 +163,7 @@ def _join(
         if is_orphan and started_before(zero, identity):
             return Admission((joined, _replaced(joined)))
         return Admission((joined,), opens_attempt=True)
-    if is_orphan and is_of_an_earlier_attempt(state, identity):
+    if is_orphan and is_of_an_earlier_attempt(state, identity, hello.mono_ns):
         return Admission((joined, _replaced(joined)))
     zero_is_gone = _is_gone(zero, is_dead)
     occupant = state.occupant(identity.key.rank, identity.key.role, identity.key.instance)
