@@ -52,7 +52,11 @@ def test_what_is_unsent_is_named_once(tmp_path: Path) -> None:
 
 
 def test_a_run_that_was_not_found_has_no_name(tmp_path: Path) -> None:
-    assert "`unilab-metrics recover RUN_DIR`" in warning_of_close(spooled_publisher(tmp_path))
+    text = warning_of_close(spooled_publisher(tmp_path))
+    assert text.endswith(
+        "; on rank 0's node `unilab-metrics recover RUN_DIR` delivers them, on another one the "
+        "launch's next attempt takes them in"
+    )
 
 
 def test_the_reason_is_what_is_wrong_with_our_aggregator(tmp_path: Path) -> None:
@@ -146,6 +150,25 @@ def test_who_starts_no_aggregator_does_not_wait_for_long_when_none_answers(
     began_s = time.monotonic()
     warning_of_close(keeping, 1.0)
     assert time.monotonic() - began_s > 0.9
+
+
+def test_who_is_not_taken_in_while_it_closes_does_not_wait_for_long(
+    tmp_path: Path, short_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(prospects, "ABANDONED_AFTER_NS", 300_000_000)
+    end = ReceivingEnd(short_path)
+    end.reject = Reject("held", "rank 0 has said goodbye", retry_after_s=0.1)
+    publisher = spooled_publisher(tmp_path, rank=1, find_bus=end.find_bus)
+    end.serve(lambda: len(end.hellos) >= 3)
+    texts: list[str] = []
+    closing = threading.Thread(target=lambda: texts.append(warning_of_close(publisher, 20.0)))
+    closing.start()
+    began_s = time.monotonic()
+    end.serve(lambda: texts)
+    assert 0.25 < time.monotonic() - began_s < 8.0
+    closing.join()
+    end.close()
+    assert "(held: rank 0 has said goodbye)" in texts[0]
 
 
 def test_while_an_aggregator_answers_it_is_waited_for(

@@ -56,7 +56,8 @@ def recover(run_dir: Path, wait_s: float, timeout_s: float, *, as_json: bool) ->
     Needs no live process. Takes in what the dead processes of this node left in their spools,
     seals the open iterations, ends the run if nobody has, brings every backend and
     run_summary.json up to date, and removes what is safely in the journal. A second time
-    there is nothing to do. Frames on other nodes stay there: run it there too, before.
+    there is nothing to do. Frames on other nodes stay there: run it there too, before; where
+    RUN_DIR is not seen, they wait for the next attempt of the same launch.
     """
     from unilab_metrics.aggregate.process_log import say_on_stderr
     from unilab_metrics.run.recovering import recover_run

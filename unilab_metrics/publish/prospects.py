@@ -21,7 +21,7 @@ from unilab_metrics.storage.spool_owner import RunFile
 
 ABANDONED_AFTER_NS = 10_000_000_000
 """Who closes waits this long for an aggregator that somebody else must start, or that has never
-come up."""
+come up, and for one that takes nothing in before somebody else comes."""
 _MOMENT_NS = 3_000_000_000
 """An aggregator that is at work has done its part by then."""
 
@@ -51,6 +51,7 @@ class Prospects:
         self._held = HeldDirectory()
         self._closing_since_ns = 0
         self._last_try_made = False
+        self._put_off_since_ns = 0
         self.trouble = ""
         """What is wrong with the aggregator that this process starts."""
 
@@ -61,6 +62,8 @@ class Prospects:
     def looked_after(self, trouble: str, *, hurry: bool) -> None:
         """The aggregator has been looked after once more. ``hurry``: for the end."""
         self._last_try_made = hurry
+        is_put_off = hurry and self._delivery.put_off
+        self._put_off_since_ns = (self._put_off_since_ns or monotonic_ns()) if is_put_off else 0
         self.trouble = trouble
 
     def heed_run(self) -> None:
@@ -91,7 +94,7 @@ class Prospects:
             return True
         if self._last_try_made and (self.removed_run or self._never_opened):
             return True
-        since_ns = max(delivery.answered_ns, self._closing_since_ns)
+        since_ns = self._put_off_since_ns or max(delivery.answered_ns, self._closing_since_ns)
         # Ours either comes up within that time, or the next try will fail like the last ones.
         cannot_start = (self.trouble or self._connection.trouble) and not delivery.answered_ns
         is_abandoned = not self._is_keeper or cannot_start

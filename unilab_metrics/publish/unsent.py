@@ -57,9 +57,11 @@ def left_behind(rest: Rest, spool: Path, run_dir: Path | None, why: str) -> str:
         return f"{rest.unsent} unsent: these frames wait in {spool} ({why}), and will count as late"
     if rest.unsent:
         why = why or "the time was too short"
-        return (
-            f"{rest.unsent} unsent: these frames wait in {spool} ({why}); {command} delivers them"
-        )
+        how = f"{command} delivers them"
+        if run_dir is None:
+            # It takes in what lies on its own node, and may not see the run from here.
+            how = f"on rank 0's node {how}, on another one the launch's next attempt takes them in"
+        return f"{rest.unsent} unsent: these frames wait in {spool} ({why}); {how}"
     if rest.end_trouble:
         return (
             f"the end of this process could not be written ({rest.end_trouble}); its frames are in "

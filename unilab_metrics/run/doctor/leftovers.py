@@ -67,7 +67,8 @@ def _spools(own_places: list[Path]) -> Iterator[Finding]:
             text = f"{launch}: {count}{what}, {size:,.1f} MiB"
             run_dir = _run_of(launch.name)
             fix = (
-                f"unilab-metrics recover RUN_DIR   (of the run that {whose} to)"
+                f"unilab-metrics recover RUN_DIR   (of the run that {whose} to; on a node that does "
+                "not see it, the launch's next attempt takes them in)"
                 if run_dir is None
                 else f"unilab-metrics recover {shlex.quote(os.fspath(run_dir))}"
             )
