@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -181,3 +182,28 @@ def test_spool_that_the_aggregator_refuses_stays(
     turns(made, end, lambda: end.hellos and not made.is_under_way)
     assert len(list_segments(spool, "spool")) == 1
     assert is_free(spool / "lease")
+
+
+def test_the_dead_are_spoken_for_when_the_aggregator_has_heard_of_who_speaks(
+    tmp_path: Path, end: ReceivingEnd, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of which attempt the dead one is, only shows by who has its place."""
+    monkeypatch.setattr(Connection, "is_elsewhere", True)
+    left_behind(tmp_path, 10)
+    end.mute = True
+    living = spooled_publisher(tmp_path, rank=1, find_bus=end.find_bus)
+    end.serve(lambda: len(end.hellos) >= 2)
+    assert [hello.adopted for hello in end.hellos] == [False, False]
+    end.reject = Reject("duplicate_rank", "it lives, as far as is known", retry_after_s=1.0)
+    end.mute = False
+    end.serve(lambda: end.hellos[-1].adopted)
+    end.reject = Reject("too_new", "", final=True)
+
+    def close() -> None:
+        with pytest.warns(RuntimeWarning):
+            living.close()
+
+    closing = threading.Thread(target=close)
+    closing.start()
+    end.serve(lambda: not closing.is_alive())
+    closing.join()

@@ -168,7 +168,8 @@ class Shipper:
             self._last_second_ns = now
             self._every_second()
         self._connection.search(now)
-        if self._connection.is_elsewhere:
+        # The dead come after us: who has their place shows of which attempt they are.
+        if self._connection.is_elsewhere and self._delivery.answered_ns:
             self._adopter.turn(now)
         socket = self._connection.socket
         if socket is not None:

@@ -52,6 +52,17 @@ def was_double(occupant: SourceState, identity: Identity) -> bool:
     return ended is not None and same_clock and is_other and identity.started_mono_ns < ended
 
 
+def has_a_successor(state: AggregatorState, identity: Identity) -> bool:
+    """Whether a dead process of another node than rank 0's is of an earlier attempt, as far as
+    can be known there: who has its place in this one was started after it."""
+    key = identity.key
+    zero, occupant = state.learner_zero(), state.occupant(key.rank, key.role, key.instance)
+    if zero is None or occupant is None or zero.identity.boot_id == identity.boot_id:
+        return False
+    is_present = occupant.joined == state.data.attempt > 1
+    return is_present and started_before(occupant, identity)
+
+
 def is_of_an_earlier_attempt(state: AggregatorState, identity: Identity, last_mono_ns: int) -> bool:
     """Whether a dead process belongs to an attempt that another one has followed. It was started
     while that one's rank 0 was at work; or it was over before the present rank 0 was started,
