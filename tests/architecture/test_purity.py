@@ -22,7 +22,7 @@ PURE = [
     *sorted((ROOT / "unilab_metrics" / "aggregate" / "folding").rglob("*.py")),
     *(
         ROOT / "unilab_metrics" / "aggregate" / "receiving" / f"{name}.py"
-        for name in ("accepting", "attempts", "receiver", "refusals", "turned_away")
+        for name in ("accepting", "after_loss", "attempts", "receiver", "refusals", "turned_away")
     ),
     ROOT / "unilab_metrics" / "aggregate" / "journaling" / "binning.py",
     ROOT / "unilab_metrics" / "aggregate" / "leaving" / "awaited.py",

@@ -20,10 +20,12 @@ from unilab_metrics.aggregate.folding.entries import (
     decode_entry,
     encode_entry,
 )
+from unilab_metrics.aggregate.journaling.evidence import DURABLE_FILE
 from unilab_metrics.cli.root import commands
 from unilab_metrics.errors import ExitCode
 from unilab_metrics.run.recovering import recover_run
 from unilab_metrics.run.verify import verify_run
+from unilab_metrics.run.verify_journal import DamagedWalError
 from unilab_metrics.storage.lease import Lease
 from unilab_metrics.storage.records import Record, scan
 from unilab_metrics.storage.segments import KIND_SEGMENT_HEADER
@@ -255,6 +257,9 @@ def test_a_live_run_is_verified_as_far_as_it_has_come(run: Path) -> None:
 def test_a_run_without_its_wal_is_verified_without_it(run: Path) -> None:
     for path in bus_directory(run).glob("wal-*"):
         path.unlink()
+    with pytest.raises(DamagedWalError, match="is gone"):
+        verify_run(run)
+    (bus_directory(run) / DURABLE_FILE).unlink()
     assert verify_run(run).journal is None
     assert "wal          none is left" in verify(run, code=ExitCode.OK)
 

@@ -8,6 +8,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from unilab_metrics.aggregate.journaling.evidence import KIND_DURABLE, Durable
 from unilab_metrics.storage.segments import KIND_SEGMENT_HEADER, SegmentHeader
 from unilab_schema import codec, control, frames, identity
 from unilab_schema.metrics import MetricSpec
@@ -30,7 +31,11 @@ MESSAGES: tuple[type[msgspec.Struct], ...] = (
     *control.Request.__args__,
     *control.Reply.__args__,
 )
-KINDS: dict[int, type[msgspec.Struct]] = {**codec.PAYLOADS, KIND_SEGMENT_HEADER: SegmentHeader}
+KINDS: dict[int, type[msgspec.Struct]] = {
+    **codec.PAYLOADS,
+    KIND_SEGMENT_HEADER: SegmentHeader,
+    KIND_DURABLE: Durable,
+}
 
 
 def _sections() -> dict[str, str]:

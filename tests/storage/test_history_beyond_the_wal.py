@@ -10,6 +10,7 @@ from case_runs import scalars
 from cut_off_run import end, log, newest, open_run_directory, source
 
 from unilab_metrics.aggregate.folding.entries import EntryKind
+from unilab_metrics.aggregate.journaling.evidence import DURABLE_FILE
 from unilab_metrics.aggregate.journaling.recovery import recover
 from unilab_metrics.run.recovering import recover_run
 from unilab_metrics.run.verify import verify_run
@@ -48,6 +49,8 @@ def lose_half_of_the_wal(run_dir: Path) -> int:
     kinds = frozenset([KIND_SEGMENT_HEADER, *EntryKind])
     seals = [r for r in scan(data, kinds=kinds).records if r.kind == EntryKind.SEAL]
     os.truncate(path, seals[len(seals) // 2].start)
+    # It is never synced. With it, this is damage: see test_journal_evidence.
+    (path.parent / DURABLE_FILE).unlink()
     return recover(bus_directory(run_dir)).last_update
 
 

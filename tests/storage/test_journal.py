@@ -9,6 +9,7 @@ from journal_feeder import Feeder, expected, fold, history, opened
 
 from unilab_metrics.aggregate.announcing.serving import Server
 from unilab_metrics.aggregate.journaling import journal as journal_module
+from unilab_metrics.aggregate.journaling.evidence import DURABLE_FILE
 from unilab_metrics.storage.records import scan
 from unilab_metrics.storage.segments import list_segments
 from unilab_metrics.subscribe.history import HistoryReader
@@ -69,6 +70,7 @@ def test_history_beyond_the_wal_is_cut_off(tmp_path: Path) -> None:
     # As if the node had lost power with only the history's pages written.
     with list_segments(tmp_path, "wal")[-1].open("r+b") as file:
         file.truncate(before)
+    (tmp_path / DURABLE_FILE).unlink()
     feeder.source.sequence -= 1
     with opened(tmp_path) as journal:
         assert history(tmp_path) == expected(1)

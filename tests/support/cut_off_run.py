@@ -11,6 +11,7 @@ import warnings
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
+from unilab_metrics.aggregate.journaling.evidence import DURABLE_FILE
 from unilab_metrics.publish.opening import open_publisher
 from unilab_metrics.publish.publisher import Publisher
 from unilab_metrics.run.bus_settings import write_settings
@@ -82,6 +83,8 @@ def rewrite(path: Path, kinds: Iterable[int], change: Change) -> None:
         else:
             out += [encode_record(*one) for one in changed]
     path.write_bytes(b"".join(out))
+    # Whoever forges a journal sees to it.
+    (path.parent / DURABLE_FILE).unlink(missing_ok=True)
 
 
 def newest(bus_dir: Path, prefix: str) -> Path:

@@ -12,7 +12,9 @@ from typing import Any
 
 import pytest
 
+from unilab_metrics.aggregate.journaling import journal as journal_module
 from unilab_metrics.aggregate.journaling import syncing
+from unilab_metrics.aggregate.journaling.evidence import DURABLE_FILE, Durable, write_durable
 from unilab_metrics.errors import StorageFullError
 from unilab_metrics.storage.segments import SegmentWriter, list_segments
 
@@ -31,6 +33,8 @@ class Disk:
         self.crash_chance = 0.0
         self.is_full = False
         self._open: list[SegmentWriter] = []
+        self._evidence_rng = Random(root.name)
+        self._evidence: list[bytes] = [b""]
 
     def point(self) -> None:
         """A place between two steps where a process may die."""
@@ -77,6 +81,26 @@ class Disk:
                 if self.rng.random() < 0.3:
                     os.truncate(path, size)
                 self.sync_file(path)
+        self._lose_evidence()
+
+    def write_durable(self, bus_dir: Path, what: Durable) -> None:
+        """Remembers what the file said at any time, because nobody syncs it."""
+        write_durable(bus_dir, what)
+        self._evidence.append((bus_dir / DURABLE_FILE).read_bytes())
+
+    def _lose_evidence(self) -> None:
+        """It may be there, gone, old, torn, or the beginning of a newer one in an older one."""
+        rng, path = self._evidence_rng, self.root / DURABLE_FILE
+        how = rng.choice(("kept", "gone", "old", "torn", "mixed"))
+        if not path.exists() or how == "kept":
+            return
+        newest, old = path.read_bytes(), rng.choice(self._evidence)
+        at = rng.randrange(len(newest) + 1)
+        left = {"old": old, "torn": newest[:at], "mixed": newest[:at] + old[at:]}
+        if how == "gone":
+            path.unlink()
+        else:
+            path.write_bytes(left[how])
 
 
 _append = SegmentWriter.append
@@ -111,6 +135,7 @@ def modelled(disk: Disk, patch: pytest.MonkeyPatch) -> Iterator[None]:
     patch.setattr(SegmentWriter, "append", append)
     patch.setattr(os, "fsync", disk.sync)
     patch.setattr(os, "fdatasync", disk.sync, raising=False)
+    patch.setattr(journal_module, "write_durable", disk.write_durable)
     patch.setattr(syncing, "threading", SimpleNamespace(Thread=_Thread))
     try:
         yield

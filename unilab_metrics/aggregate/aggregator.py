@@ -66,6 +66,8 @@ def run_aggregator(
     try:
         with needing(bus_dir):
             journal = Journal(bus_dir)
+        for fault in journal.faults:
+            say(f"journal: {fault}")
         try:
             with needing(bus_dir):
                 blocks = BlockStore(bus_dir, journal)

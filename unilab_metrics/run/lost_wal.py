@@ -32,9 +32,8 @@ def wal_problem(run_dir: Path, found: Recovered) -> str:
 
     A loss of power costs what no backend has yet: they take only what is durable.
     """
-    if found.last_update and not found.wal_name:
-        text = "there is no wal, or nothing in it, and the history has"
-        return f"{text} {found.last_update:,} updates"
+    if found.wal_fault:
+        return ""  # the journal knows it, keeps its history and goes on behind that
     try:
         position = held_position(run_dir).position
     except OSError:

@@ -12,7 +12,7 @@ import os
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple, cast
+from typing import NamedTuple
 
 from unilab_metrics.aggregate.journaling.recovery import Recovered, recover
 from unilab_metrics.aggregate.leaving.leftovers import SpoolDirectories
@@ -39,7 +39,7 @@ from unilab_metrics.run.bus_settings import (
 )
 from unilab_metrics.run.lease_holder import Holder, holder_of, recovery_payload
 from unilab_metrics.run.lost_wal import check_wal
-from unilab_metrics.run.summary import read_summary, write_summary
+from unilab_metrics.run.summary import is_told, write_summary
 from unilab_metrics.storage.filesystem import private_directory
 from unilab_metrics.storage.lease import Lease
 from unilab_metrics.storage.places import runtime_directory
@@ -76,7 +76,7 @@ class RunIsLiveError(UnilabMetricsError):
 class Recovery(NamedTuple):
     """What was done. ``ended``: the text of a ``RunEnded`` that was missing, else ``None``.
     ``late_values``: what is in the journal and in no backend, because its iteration has those
-    tags already or its attempt was replaced.
+    tags already or its attempt was replaced. ``faults``: what of the journal was damaged, in words.
     ``elsewhere``: sources without a goodbye whose spools are not on this node. ``refused``:
     spools that were left where they are, or a file that does not say where they lie, and why. ``removed``: spool directories."""
 
@@ -89,6 +89,7 @@ class Recovery(NamedTuple):
     elsewhere: Sequence[Identity]
     refused: dict[str, str]
     damaged_records: int
+    faults: Sequence[str]
     late_values: int
     backends: Sequence[BackendResult]
     removed: int
@@ -105,6 +106,8 @@ class Recovery(NamedTuple):
             or self.ended is not None
             or self.removed
             or self.wrote_summary
+            or self.faults
+            or self.damaged_records
             or any(backend.after != backend.before for backend in self.backends)
         )
 
@@ -164,6 +167,7 @@ class _Run:
         self._bus_dir = bus_dir
         self._began_s = began_s
         self._settings: BusSettings = read_settings(run_dir)
+        self._faults: list[str] = []
         self._unknown: dict[str, str] = {}
         fault = settings_fault(run_dir)
         if fault:
@@ -178,6 +182,7 @@ class _Run:
         _await_end(
             lambda: live_processes(places, identities) + processes_without_lease(places), deadline_s
         )
+        self._faults = found.faults
         if _is_finished(found) and not any(True for _ in spools_in(places)):
             state = found.state
             return self._complete(lambda held: outcome_of(state, self._run_dir, {}, held), places)
@@ -203,7 +208,10 @@ class _Run:
         ended: bool = False,
     ) -> Recovery:
         first = outcome({})
-        if journal is not None:
+        # The one that lies there knows more than a journal that has lost its wal.
+        is_damaged = bool(self._faults) or (journal is not None and journal.damaged_records > 0)
+        keeps_summary = is_damaged and is_told(self._run_dir, first, of_backends=False)
+        if journal is not None and not keeps_summary:
             # Readers of the summary do not wait for a backend that is stuck.
             write_summary(first)
         backends = [
@@ -211,7 +219,8 @@ class _Run:
             for name in self._settings.backends
         ]
         final = outcome({backend.name: backend.after for backend in backends})
-        wrote_summary = journal is not None or not _is_told(self._run_dir, final)
+        wrote_summary = journal is not None or not is_told(self._run_dir, final)
+        wrote_summary = wrote_summary and not keeps_summary
         if wrote_summary:
             write_summary(final)
         before = len(list(spools_in(places)))
@@ -231,6 +240,7 @@ class _Run:
             elsewhere=journal.elsewhere if journal is not None else [],
             refused=self._unknown | _left_alone(journal, places),
             damaged_records=journal.damaged_records if journal else 0,
+            faults=self._faults,
             late_values=journal.late_values if journal else 0,
             backends=backends,
             removed=removed,
@@ -269,16 +279,8 @@ def _is_finished(found: Recovered) -> bool:
         and all(source.status != "live" for source in data.sources)
         and not data.windows.open
         and not data.windows.late
+        and not found.damaged_records
+        and not found.faults
         and not found.missing
         and found.last_update == data.next_update - 1
     )
-
-
-def _is_told(run_dir: Path, outcome: RunOutcome) -> bool:
-    """Whether the summary that lies there says how it ended, and of all of it."""
-    summary = read_summary(run_dir)
-    if summary is None or summary.get("status") != outcome.status:
-        return False
-    bus = cast("dict[str, Any]", summary.get("bus") or {})
-    told = (bus.get("attempt"), bus.get("updates"), bus.get("backends"))
-    return told == (outcome.attempt, outcome.updates, dict(outcome.backends))

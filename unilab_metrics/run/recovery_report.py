@@ -41,7 +41,10 @@ def recovery_lines(recovery: Recovery) -> list[str]:
     if recovery.late_values:
         late = f"{_count(recovery.late_values, 'value')} for what is complete already"
         lines.append(f"late         {late}: in the journal, in no backend")
-    if recovery.damaged_records:
+    lines += [
+        f"damage       {fault}; the other half of the journal has it" for fault in recovery.faults
+    ]
+    if recovery.damaged_records and not recovery.faults:
         lines.append(f"damage       {_count(recovery.damaged_records, 'record')} of the wal")
     lines += _backend_lines(recovery)
     lines.append(f"removed      {_count(recovery.removed, 'spool')}")
@@ -77,6 +80,7 @@ def recovery_fields(recovery: Recovery) -> dict[str, Any]:
         "lost_frames": sum(source.lost for source in outcome.sources),
         "dropped_calls": _drops(recovery),
         "damaged_records": recovery.damaged_records,
+        "faults": list(recovery.faults),
         "late_values": recovery.late_values,
         "backends": [backend._asdict() for backend in recovery.backends],
         "removed_spools": recovery.removed,

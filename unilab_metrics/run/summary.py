@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from datetime import datetime, timezone
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 
@@ -172,3 +172,15 @@ def _json_value(value: Any) -> Any:
 
 def _utc(unix_ns: int) -> str:
     return datetime.fromtimestamp(unix_ns / 1e9, timezone.utc).isoformat()
+
+
+def is_told(run_dir: Path, outcome: RunOutcome, *, of_backends: bool = True) -> bool:
+    """Whether the summary that lies there says how it ended, and of all of it; ``of_backends``:
+    of what they hold, too."""
+    summary = read_summary(run_dir)
+    if summary is None or summary.get("status") != outcome.status:
+        return False
+    bus = cast("dict[str, Any]", summary.get("bus") or {})
+    if of_backends and bus.get("backends") != dict(outcome.backends):
+        return False
+    return (bus.get("attempt"), bus.get("updates")) == (outcome.attempt, outcome.updates)

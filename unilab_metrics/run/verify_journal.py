@@ -8,7 +8,8 @@ from typing import Any, NamedTuple, cast
 
 from unilab_metrics.aggregate.folding.sources import SourceState
 from unilab_metrics.aggregate.folding.state import Publication
-from unilab_metrics.aggregate.journaling.recovery import WAL_KINDS
+from unilab_metrics.aggregate.journaling.evidence import DURABLE_FILE
+from unilab_metrics.aggregate.journaling.recovery import WAL_KINDS, recover
 from unilab_metrics.aggregate.journaling.refolding import Refold
 from unilab_metrics.errors import ExitCode, StorageError, VerificationError
 from unilab_metrics.run.bus_settings import read_settings
@@ -29,10 +30,10 @@ class DamagedWalError(StorageError):
 
     exit_code = ExitCode.DAMAGED
 
-    def __init__(self, bus_dir: Path, places: int) -> None:
+    def __init__(self, bus_dir: Path, places: int, fault: str = "") -> None:
         where = "1 place" if places == 1 else f"{places} places"
         names = damaged_segments(bus_dir, "wal", WAL_KINDS)
-        super().__init__(bus_dir, f"the wal is damaged in {where}{in_files(names)}")
+        super().__init__(bus_dir, fault or f"the wal is damaged in {where}{in_files(names)}")
         self.places = places
 
 
@@ -71,8 +72,11 @@ def verify_journal(run_dir: Path, *, is_live: bool) -> JournalFacts | None:
     """
     bus_dir = bus_directory(run_dir)
     refold = Refold(bus_dir)
-    if not refold.has_wal:
+    if not refold.has_wal and not (bus_dir / DURABLE_FILE).exists():
         return None
+    fault = "" if is_live else recover(bus_dir).wal_fault
+    if fault:
+        raise DamagedWalError(bus_dir, 1, fault)
     refolded = _compare(bus_dir, refold, is_live=is_live)
     if refold.damaged:
         raise DamagedWalError(bus_dir, refold.damaged)

@@ -11,6 +11,7 @@ from unilab_metrics.aggregate.folding.limits import (
     check_numbers,
 )
 from unilab_metrics.aggregate.folding.merging import MOST_FRAMES, merged_frames
+from unilab_metrics.aggregate.folding.passing_over import is_told
 from unilab_metrics.aggregate.folding.reports import Report, reduce_over_time
 from unilab_metrics.aggregate.folding.sources import (
     SourceState,
@@ -81,6 +82,10 @@ def _take(  # noqa: PLR0912 - one case per record kind
     if state.data.ended is not None and not isinstance(frame, _OWN_ACCOUNT):
         # Of an attempt that a later one has replaced: what is of this one withdraws its end.
         _count_late(state, source, 1)
+        return []
+    if state.data.absorbed_attempt and is_told(state, source, record.sequence, frame):
+        if isinstance(frame, EventFrame):
+            _take_facts(state, source, frame)
         return []
     match frame:
         case IterationFrame():
@@ -200,11 +205,15 @@ def _count_late(state: AggregatorState, source: SourceState, values: int) -> Non
 def _take_event(
     state: AggregatorState, source: SourceState, frame: EventFrame
 ) -> list[Publication]:
+    _take_facts(state, source, frame)
+    if frame.kind == "warning":
+        state.data.count_warning(frame.text, frame.data)
+    update = EventUpdate(state.data.attempt, source.identity.key, frame)
+    return [*state.ensure_opened(frame.unix_ns), state.publication(update)]
+
+
+def _take_facts(state: AggregatorState, source: SourceState, frame: EventFrame) -> None:
     if frame.kind == "training_started" and source.is_learner:
         source.training_mono_ns = frame.mono_ns
     elif frame.kind == "summary" and (source.rank == 0 or not state.data.summary):
         take_summary(state, frame.data)
-    elif frame.kind == "warning":
-        state.data.count_warning(frame.text, frame.data)
-    update = EventUpdate(state.data.attempt, source.identity.key, frame)
-    return [*state.ensure_opened(frame.unix_ns), state.publication(update)]

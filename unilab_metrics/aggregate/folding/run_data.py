@@ -47,6 +47,10 @@ class RunData(msgspec.Struct, array_like=True):
     ``troubles``: of helper processes, by their names.
     ``update_layouts``: columns of those that are remembered, filled in for a snapshot.
     ``refused_tags``: names beyond the run's limit, as often as they were announced.
+    ``absorbed_attempt``: the one in which the state was completed from the history, because the
+    wal was damaged. ``told``: cursor and attempt of sources that are in the history and have not
+    come back since; ``told_entries``: contents of events that are; ``passed_stamps``: per rank the
+    source and the stamp of the newest iteration that was sent again.
     ``latest_*``: newest value per column of ``columns`` and the update that carried it.
     """
 
@@ -87,6 +91,10 @@ class RunData(msgspec.Struct, array_like=True):
     next_layout: int = 0
     refused_tags: int = 0
     redefinitions: int = 0
+    told: dict[str, tuple[int, int]] = {}
+    told_entries: dict[str, int] = {}
+    passed_stamps: dict[int, tuple[int, int]] = {}
+    absorbed_attempt: int = 0
 
     def used_key_sets(self) -> set[int]:
         """Those that a layout, a report or an open iteration refers to."""

@@ -18,6 +18,7 @@ from unilab_metrics.aggregate.folding.late_reports import WHY as WHY_REPORTS
 from unilab_metrics.aggregate.folding.late_reports import seal_late_reports
 from unilab_metrics.aggregate.folding.merging import merged_frames
 from unilab_metrics.aggregate.folding.packed import pack_values, unpack_values
+from unilab_metrics.aggregate.folding.passing_over import pass_over_reports
 from unilab_metrics.aggregate.folding.reduction import (
     Columns,
     Reduced,
@@ -151,6 +152,8 @@ def _collector_suppliers(state: AggregatorState, shares: list[RankShare]) -> lis
     for source in state.others:
         if source.attempt != state.data.attempt:
             continue
+        if source.told_through:
+            pass_over_reports(state, source)
         reports = source.reports
         interval_end = _interval_end(state, source, stamps)
         taken = reports.take(interval_end)

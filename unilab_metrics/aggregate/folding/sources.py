@@ -33,6 +33,7 @@ class SourceState(msgspec.Struct, array_like=True):
     ``training_mono_ns``: end of its warm-up, on its own clock. ``log_cost``: calls of its
     ``log()`` and nanoseconds inside them, between the last two ``figures``.
     ``newest_stamp``: monotonic and wall time of a learner's newest iteration.
+    ``told_through``: the last sequence that was in a wal that is lost.
     ``refused``: what the run did not take of what the source has sent, by reason.
     """
 
@@ -64,6 +65,7 @@ class SourceState(msgspec.Struct, array_like=True):
     log_cost: tuple[int, int] = (0, 0)
     newest_stamp: tuple[int, int] = (0, 0)
     refused: dict[str, int] = {}
+    told_through: int = 0
 
     def refuse(self, reason: str, times: int) -> None:
         """The run has no room for some of what the source has sent."""
@@ -98,6 +100,11 @@ class SourceState(msgspec.Struct, array_like=True):
         self.layouts.clear()
         self.layout_parts.clear()
         self.tag_names.clear()
+
+    def pass_gap(self, first: int, last: int) -> None:
+        """Its records ``first`` to ``last`` are lost, as far as nobody has told them already."""
+        self.cursor = max(self.cursor, last)
+        self.lost_frames += max(last - max(first - 1, self.told_through), 0)
 
     def raise_watermark(self, mono_ns: int) -> None:
         """Everything stamped before ``mono_ns`` has arrived."""

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from unilab_metrics.aggregate.folding import attendance, ending, frame_intake, sealing
+from unilab_metrics.aggregate.folding import attendance, ending, frame_intake, passing_over, sealing
 from unilab_metrics.aggregate.folding.entries import (
     AcceptedBatch,
     EndWithdrawn,
@@ -109,9 +109,7 @@ class AggregatorState:
             case SourceGone() | SourceReturned():
                 return self._change_status(entry)
             case GapFound():
-                source = self.data.sources[entry.source]
-                source.cursor = max(source.cursor, entry.last)
-                source.lost_frames += entry.last - entry.first + 1
+                self.data.sources[entry.source].pass_gap(entry.first, entry.last)
                 self.data.gaps += 1
                 return []
             case OpenAttempt():
@@ -163,15 +161,15 @@ class AggregatorState:
         """Make room for new columns in the newest values."""
         missing = size - len(self.latest_values)
         if missing > 0:
+            none = np.zeros(missing, dtype=np.int64)
             self.latest_values = np.concatenate([self.latest_values, np.zeros(missing)])
-            self.latest_updates = np.concatenate(
-                [self.latest_updates, np.zeros(missing, dtype=np.int64)]
-            )
+            self.latest_updates = np.concatenate([self.latest_updates, none])
 
     def _join(self, entry: SourceJoined) -> list[Publication]:
         identity = entry.identity
         data = self.data
         source = SourceState(entry.source, identity, attempt=data.attempt, joined=data.attempt)
+        is_back = passing_over.is_back(data, source)
         is_new_rank = source.is_learner and source.rank not in attendance.joined_ranks(data)
         data.sources.append(source)
         (self.learners if source.is_learner else self.others).append(source)
@@ -183,10 +181,12 @@ class AggregatorState:
         if source.rank != 0:
             data.expected_learners = max(data.expected_learners, identity.expected_learners)
             return attendance.doubts_of_world(self, source)
+        if source.attempt < data.attempt:
+            return []
         data.run = identity.run
         data.expected_learners = identity.expected_learners
         # Rank 0 knows the run; an opening that was published without it is refined.
-        data.opened = False
+        data.opened = data.opened and is_back
         opened = self.ensure_opened(identity.started_unix_ns)
         return [*opened, *attendance.doubts_of_world(self, source)]
 
@@ -220,6 +220,7 @@ class AggregatorState:
         data.opened = False
         data.sealed_tags.clear()
         data.windows.reset()
+        data.passed_stamps.clear()
         for source in data.sources:
             if source.status == "live":
                 source.attempt = entry.attempt

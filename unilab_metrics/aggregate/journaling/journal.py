@@ -8,7 +8,6 @@ header, completes the history with what the fold publishes again, and begins a n
 
 from __future__ import annotations
 
-import os
 import secrets
 from pathlib import Path
 
@@ -16,9 +15,10 @@ from unilab_metrics import crash_points
 from unilab_metrics.aggregate.folding.entries import TWICE, Entry, EntryKind, encode_entry
 from unilab_metrics.aggregate.folding.state import AggregatorState, Publication
 from unilab_metrics.aggregate.journaling.announced_layouts import AnnouncedLayouts, layout_records
+from unilab_metrics.aggregate.journaling.evidence import Durable, durable, write_durable
 from unilab_metrics.aggregate.journaling.history_tail import HistorySegment, HistoryTail, TailRecord
-from unilab_metrics.aggregate.journaling.journal_file import JournalFile
-from unilab_metrics.aggregate.journaling.recovery import Recovered, recover
+from unilab_metrics.aggregate.journaling.journal_file import JournalFile, sync_directory
+from unilab_metrics.aggregate.journaling.recovery import Recovered, recover, retire, set_aside
 from unilab_metrics.aggregate.journaling.syncing import Syncer
 from unilab_metrics.errors import StorageFullError
 from unilab_metrics.storage.records import MAX_PAYLOAD_BYTES, encode_record
@@ -36,8 +36,6 @@ KEPT_WAL_SEGMENTS = 1
 again from the one before it."""
 TAIL_BYTES = 8 * 1024 * 1024
 """Newest history records that are kept in memory to answer subscribers."""
-_IN_DOUBT = 2
-"""Newest segments of each kind of an earlier life that may not be on the disk yet."""
 
 
 class Journal:
@@ -62,20 +60,18 @@ class Journal:
         self.committed_update = recovered.last_update
         self._uncommitted_bytes = 0
         self._obsolete_wal: list[Path] = []
+        self._damaged_wal: list[Path] = []
         self._synced_update = self._marked_update = recovered.last_update
+        self._marked: Durable | None = None
         self.renewals = 0
         """How often history entries have moved to another place in the files."""
         self.needs_renewal = False
         """Whether a sync has failed since :meth:`renew` last succeeded."""
         self.rotation_error: Exception | None = None
         """Why the last commit could not begin the next segment, which costs nothing."""
-        for path in recovered.beyond_wal:
-            path.rename(path.with_name(f"{path.name}.beyond-wal"))
-        in_doubt = [segment.path for segment in self.segments[-_IN_DOUBT:]]
-        for path in (*recovered.wal_segments[-_IN_DOUBT:], *in_doubt):
-            # Nobody knows whether the process that wrote it got round to that. The wal too: a
-            # snapshot on the disk must not know more than what else is there can tell.
-            sync_file(path)
+        self.faults = recovered.faults
+        """What of the journal was damaged when it was opened, in words."""
+        set_aside(recovered)
         self._history = self._begin(HISTORY, recovered.history_name, recovered.history_valid_bytes)
         self._layouts = AnnouncedLayouts(self._history.layouts_in_memory)
         self.segments.append(HistorySegment(self._history.segment.path, recovered.last_update + 1))
@@ -98,7 +94,11 @@ class Journal:
             snapshot = self._snapshot()
             if snapshot:
                 self._wal.append_apart(snapshot)
-                self._obsolete_wal = recovered.wal_segments[:-KEPT_WAL_SEGMENTS]
+                # Of a damaged one the snapshot has all that is known.
+                self._damaged_wal = recovered.wal_segments if recovered.damaged_records else []
+                self._obsolete_wal = (
+                    self._damaged_wal or recovered.wal_segments[:-KEPT_WAL_SEGMENTS]
+                )
             self.publish(recovered.missing)
             self.commit()
         except (OSError, StorageFullError):
@@ -178,6 +178,7 @@ class Journal:
         if not self._syncer.start(mark):
             return False
         self._marked_update = self.committed_update
+        self._marked = None if self.has_uncommitted else self._evidence()
         for file in (self._wal, self._history):
             file.mark()
         return True
@@ -194,8 +195,10 @@ class Journal:
             self._synced_update = self._marked_update
             for file in (self._wal, self._history):
                 file.synced()
+            if self._marked is not None:
+                write_durable(self._bus_dir, self._marked)
             for path in self._syncer.take_removable():
-                path.unlink(missing_ok=True)
+                retire(path, is_damaged=path in self._damaged_wal)
                 if crash_points.armed:
                     crash_points.reach("aggregator.segment_deleted")
         return mark
@@ -217,11 +220,18 @@ class Journal:
         try:
             self.commit()
         finally:
-            self._syncer.close()
+            is_durable = self._syncer.close() and not self.needs_renewal
             for segment in (self._wal.segment, self._history.segment):
                 if not segment.closed:
                     segment.fdatasync()
                     segment.close()
+        if is_durable:
+            write_durable(self._bus_dir, self._evidence())
+
+    def _evidence(self) -> Durable:
+        """Of what is committed, for when that is on the disk."""
+        wal, history, sources = self._wal.segment, self._history.segment, self.state.data.sources
+        return durable(self.epoch.journal, wal, history, self.committed_update, sources)
 
     # --- segments ------------------------------------------------------------------------
 
@@ -231,7 +241,7 @@ class Journal:
             prefix,
             self.epoch,
             create=SegmentWriter.create,
-            sync_directory=_sync_directory,
+            sync_directory=sync_directory,
             previous_name=previous_name,
             previous_valid_bytes=previous_valid_bytes,
         )
@@ -287,11 +297,3 @@ class Journal:
         if self._obsolete_wal:
             self._syncer.remove_after_sync(self._obsolete_wal)
             self._obsolete_wal = []
-
-
-def _sync_directory(path: Path) -> None:
-    fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        os.fsync(fd)
-    finally:
-        os.close(fd)

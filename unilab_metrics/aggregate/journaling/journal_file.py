@@ -9,6 +9,7 @@ nothing about the bytes of the first.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Collection, Iterable
 from pathlib import Path
 from typing import NamedTuple
@@ -184,3 +185,12 @@ class JournalFile:
 def _discard(segment: SegmentWriter) -> None:
     segment.close()
     segment.path.unlink(missing_ok=True)
+
+
+def sync_directory(path: Path) -> None:
+    """Wait until the names in it are on the disk. Raises ``OSError``."""
+    fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)

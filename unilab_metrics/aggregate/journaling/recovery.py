@@ -1,39 +1,48 @@
-"""What an earlier life of the aggregator left: fold its wal, find the end of its history."""
+"""What an earlier life of the aggregator left: fold its wal, find the end of its history.
+
+The wal is written and synced first, so history beyond it was lost with a node's power and is cut
+off: its sources send it again. Unless the wal was damaged since, which ``evidence`` shows, or bytes
+with good ones behind them: then the history stays, and the state takes from it what the wal no
+longer tells. Damage of the history is made good from the wal, as far as that goes back.
+"""
 
 from __future__ import annotations
 
-import os
 from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
-from unilab_metrics.aggregate.folding.entries import (
-    EndWithdrawn,
-    Entry,
-    EntryKind,
-    OpenAttempt,
-    SourceJoined,
-    decode_entry,
-)
+from unilab_metrics.aggregate.folding.absorbing import absorb, finish_absorbing
 from unilab_metrics.aggregate.folding.state import AggregatorState, Publication
+from unilab_metrics.aggregate.journaling.evidence import Durable, read_durable
+from unilab_metrics.aggregate.journaling.history_end import (
+    HISTORY_KINDS,
+    HistoryEnd,
+    KnownSegment,
+    end_of_history,
+    first_hole,
+    items_since,
+)
+from unilab_metrics.aggregate.journaling.wal_folding import (
+    WAL_KINDS,
+    Fold,
+    fold_wal,
+    is_copy,
+    since_snapshot,
+)
 from unilab_metrics.errors import DamagedFileError
-from unilab_metrics.storage.records import Record, scan
 from unilab_metrics.storage.segments import (
-    KIND_SEGMENT_HEADER,
     SegmentHeader,
     list_segments,
-    open_segment,
-    read_at,
+    parse_segment_name,
     read_segment_header,
+    sync_file,
 )
-from unilab_schema.codec import FrameDecodeError, RecordKind, decode_payload
 
-# A batch entry holds whole records, so a scan must not take the inner ones for outer ones.
-WAL_KINDS = frozenset([KIND_SEGMENT_HEADER, *EntryKind])
-HISTORY_KINDS = frozenset([KIND_SEGMENT_HEADER, *(k for k in RecordKind if 32 <= k < 64)])
-_PEEK_BYTES = 256 * 1024
+_IN_DOUBT = 2
+"""Newest segments of each kind of an earlier life that may not be on the disk yet."""
 
-_Known = tuple[Path, int, int | None]
+__all__ = ["HISTORY_KINDS", "WAL_KINDS", "Recovered", "is_copy", "recover", "since_snapshot"]
 
 
 class Recovered(NamedTuple):
@@ -42,7 +51,9 @@ class Recovered(NamedTuple):
     ``missing``: publications of the fold that the history does not hold. ``*_valid_bytes``:
     length of the last segment that counts; what lies beyond is a torn tail, or a history
     entry whose wal record was never written. ``beyond_wal``: history segments of which
-    nothing counts.
+    nothing counts. ``replaced``: those of which nothing counts because all of it is in
+    ``missing``. ``wal_fault`` and ``history_fault``: in words, what was safe and is damaged; the
+    next aggregator keeps, or makes good, what the other half tells.
     """
 
     state: AggregatorState
@@ -52,18 +63,20 @@ class Recovered(NamedTuple):
     wal_segments: list[Path]
     wal_name: str
     wal_valid_bytes: int
-    history_segments: list[_Known]
+    history_segments: list[KnownSegment]
     history_name: str
     history_valid_bytes: int
     last_update: int
     beyond_wal: list[Path]
     missing: list[Publication]
+    replaced: list[Path]
+    wal_fault: str = ""
+    history_fault: str = ""
 
-
-class _Segment(NamedTuple):
-    records: list[Record]
-    valid_bytes: int
-    damaged: int
+    @property
+    def faults(self) -> list[str]:
+        """Both, those that there are."""
+        return [fault for fault in (self.wal_fault, self.history_fault) if fault]
 
 
 def recover(bus_dir: Path) -> Recovered:
@@ -72,26 +85,48 @@ def recover(bus_dir: Path) -> Recovered:
     wal_paths = list_segments(bus_dir, "wal")
     history_paths = list_segments(bus_dir, "history")
     headers = _headers([*wal_paths, *history_paths])
-    limits = {h.previous_name: h.previous_valid_bytes for h in headers}
+    limits = {h.previous_name: h.previous_valid_bytes for h in headers.values()}
     counters = (int(path.name.split("-")[1]) for path in (*wal_paths, *history_paths))
-    end = _end_of_history(history_paths, limits)
-    fold = _fold(wal_paths, limits, end.last)
+    journal_id = list(headers.values())[-1].epoch.journal if headers else None
+    end = end_of_history(history_paths, limits)
+    known = read_durable(bus_dir)
+    if known is not None and journal_id is None and end.last:
+        journal_id = known.journal
+    if known is not None and known.journal != journal_id:
+        known = None
+    ours = [path for path in wal_paths if _is_of(journal_id, headers.get(path))]
+    fold = fold_wal(ours, limits, end.last)
     state = fold.state
-    if end.last >= state.data.next_update:
-        if fold.damaged or not fold.name:
-            # The fold published less than the first time, or somebody has removed the wal, whose
-            # header is on the disk before anything is accepted; what is in the history stays.
-            state.data.next_update = end.last + 1
-        else:
-            # The wal is written first, so this is history whose wal was lost with the node.
-            end = _end_of_history(history_paths, limits, up_to=state.data.next_update - 1)
-    if (fold.damaged or not fold.name) and end.sealed is not None:
-        _pass_over_sealed(state, *end.sealed)
+    fault = _wal_fault(known, fold, end.last)
+    if len(ours) < len(wal_paths):
+        fault = fault or "a wal of another journal lies there"
+    last_known = known.update if known is not None else 0
+    kept: list[Path] = []
+    replaced: list[Path] = []
+    history_fault = ""
+    if fault or fold.damaged:
+        _complete_state(state, fold, end, known, fault)
+    elif end.last >= state.data.next_update:
+        # The wal is written first, so this is history whose wal was lost with the node.
+        end = end_of_history(history_paths, limits, up_to=state.data.next_update - 1)
+        kept = history_paths[len(end.segments) :]
+    if end.last < last_known and _is_newest(known, history_paths):
+        text = f"the history ends at update {end.last:,}, though {last_known:,} had been safe"
+        history_fault = text
+    hole = first_hole(end.segments, fold.first_update)
+    if hole:
+        history_fault = f"the history is damaged at update {hole:,}"
+    if hole and not fault and not fold.damaged:
+        again = fold_wal(ours, limits, hole - 1)
+        if again.missing and again.missing[0].sequence == hole:
+            fold = fold._replace(missing=again.missing)
+            end = end_of_history(history_paths, limits, up_to=hole - 1)
+            replaced = [p for p in history_paths[len(end.segments) :] if p not in kept]
     return Recovered(
         state,
-        headers[-1].epoch.journal if headers else None,
+        journal_id,
         max(counters, default=0),
-        fold.damaged,
+        fold.damaged + bool(fault and not fold.damaged),
         wal_paths,
         fold.name,
         fold.valid_bytes,
@@ -99,165 +134,91 @@ def recover(bus_dir: Path) -> Recovered:
         end.name,
         end.valid_bytes,
         end.last,
-        history_paths[len(end.segments) :],
+        kept,
         [p for p in fold.missing if p.sequence > end.last],
+        replaced,
+        fault,
+        history_fault,
     )
 
 
-def is_copy(state: AggregatorState, entry: Entry) -> bool:
-    """Whether it is the second one of an entry that is written twice."""
-    match entry:
-        case SourceJoined():
-            return entry.source < len(state.data.sources)
-        case OpenAttempt():
-            return entry.attempt <= state.data.attempt
-        case EndWithdrawn():
-            return state.data.ended is None
-        case _:
-            return False
+def set_aside(found: Recovered) -> None:
+    """Before the journal goes on: rename what no longer counts, and have the rest on the disk.
+    Raises ``OSError``."""
+    for suffix, paths in (("beyond-wal", found.beyond_wal), ("replaced", found.replaced)):
+        for path in paths:
+            path.rename(path.with_name(f"{path.name}.{suffix}"))
+    in_doubt = [path for path, _, _ in found.history_segments[-_IN_DOUBT:]]
+    for path in (*found.wal_segments[-_IN_DOUBT:], *in_doubt):
+        # Nobody knows whether the process that wrote it got round to that. The wal too: a
+        # snapshot on the disk must not know more than what else is there can tell.
+        sync_file(path)
 
 
-def since_snapshot(records: list[Record]) -> list[Record]:
-    """What counts of the oldest segment that is left: before its snapshot lie copies of entries
-    whose own predecessors are gone."""
-    first = next((i for i, record in enumerate(records) if record.kind == EntryKind.SNAPSHOT), 0)
-    return records[first:]
+def retire(path: Path, *, is_damaged: bool) -> None:
+    """A wal segment is obsolete; what somebody may still want to look at stays. Raises
+    ``OSError``."""
+    with suppress(FileNotFoundError):
+        if is_damaged:
+            path.rename(path.with_name(f"{path.name}.damaged"))
+        else:
+            path.unlink()
 
 
-def _headers(paths: list[Path]) -> list[SegmentHeader]:
+def _headers(paths: list[Path]) -> dict[Path, SegmentHeader]:
     """The headers that can be read. A damaged one costs what it says of its predecessor's
     length, which then counts up to its own last good record."""
-    found: list[SegmentHeader] = []
+    found: dict[Path, SegmentHeader] = {}
     for path in paths:
         with suppress(DamagedFileError):
             header = read_segment_header(path)
             if header is not None:
-                found.append(header)
+                found[path] = header
     return found
 
 
-def _pass_over_sealed(state: AggregatorState, attempt: int, iteration: int) -> None:
-    """The history holds the iteration, but the decision that sealed it could not be read."""
-    if attempt > state.data.attempt:
-        state.handle(OpenAttempt(attempt, state.data.opened_unix_ns))
-    if attempt == state.data.attempt:
-        state.data.windows.close(iteration, supplement=False)
+def _is_of(journal_id: bytes | None, header: SegmentHeader | None) -> bool:
+    return header is None or header.epoch.journal == journal_id
 
 
-class _Fold(NamedTuple):
-    state: AggregatorState
-    missing: list[Publication]
-    damaged: int
-    name: str
-    valid_bytes: int
+def _wal_fault(known: Durable | None, fold: Fold, history_last: int) -> str:
+    """What of the wal had been on the disk and is not there, in words."""
+    if known is None:
+        if fold.name or not history_last:
+            return ""
+        return f"there is no wal, or nothing in it, and the history has {history_last:,} updates"
+    if any(_order(name) > _order(known.wal_name) for name in fold.snapshots):
+        return ""  # it holds all that was in the one that is spoken of
+    there = fold.lengths.get(known.wal_name, 0)
+    if there >= known.wal_bytes:
+        return ""
+    if not there:
+        return f"{known.wal_name} is gone, or nothing of it can be read"
+    return f"{known.wal_name} can be read up to byte {there:,}, {known.wal_bytes:,} had been safe"
 
 
-def _fold(paths: list[Path], limits: dict[str, int], history_last: int) -> _Fold:
-    state = AggregatorState()
-    missing: list[Publication] = []
-    damaged = 0
-    name, valid_bytes = "", 0
-    for path in paths:
-        segment = _read(path, limits.get(path.name), WAL_KINDS)
-        if segment.valid_bytes:
-            name, valid_bytes = path.name, segment.valid_bytes
-        damaged += segment.damaged
-        records = segment.records
-        for record in since_snapshot(records) if path == paths[0] else records:
-            if record.kind == KIND_SEGMENT_HEADER:
-                continue
-            if record.kind == EntryKind.SNAPSHOT:
-                try:
-                    state = AggregatorState(bytes(record.payload))
-                except Exception:  # noqa: BLE001 - a state that makes no sense is damage too
-                    damaged += 1
-                else:
-                    missing = [p for p in missing if p.sequence < state.data.next_update]
-                continue
-            try:
-                entry = decode_entry(record.kind, record.payload)
-                if is_copy(state, entry):
-                    continue
-                published = state.handle(entry)
-            except Exception:  # noqa: BLE001 - an entry whose handling raises costs itself only
-                damaged += 1
-                continue
-            missing += [p for p in published if p.sequence > history_last]
-    return _Fold(state, missing, damaged, name, valid_bytes)
+def _complete_state(
+    state: AggregatorState, fold: Fold, end: HistoryEnd, known: Durable | None, fault: str
+) -> None:
+    """What the wal no longer tells, as far as the history does."""
+    safe = known.update if known is not None else 0
+    for item in items_since(end.segments, fold.first_update):
+        if item.sequence <= end.last:
+            absorb(state, item.sequence, item.entry, item.tags, safe)
+    # A backend may hold what the history has lost too: its numbers are not given again.
+    state.data.next_update = max(state.data.next_update, end.last + 1, safe + 1)
+    cursors = known.cursors if known is not None else ()
+    text = fault or f"the wal had {fold.damaged} records that could not be read"
+    finish_absorbing(state, [(c.incarnation, c.cursor, c.attempt) for c in cursors], text)
 
 
-class _HistoryEnd(NamedTuple):
-    """``sealed``: attempt and iteration of the last update."""
-
-    segments: list[_Known]
-    name: str
-    valid_bytes: int
-    last: int
-    sealed: tuple[int, int] | None
+def _is_newest(known: Durable | None, history_paths: list[Path]) -> bool:
+    """Whether the evidence speaks of the newest history segment: later ones begin where an
+    aggregator found that the history ended."""
+    later = [p for p in history_paths if known and _order(p.name) > _order(known.history_name)]
+    return not later
 
 
-def _end_of_history(
-    paths: list[Path], limits: dict[str, int], up_to: int | None = None
-) -> _HistoryEnd:
-    """The last entry that counts. Only the newest segments are read whole: a week is gigabytes."""
-    limits = dict(limits)
-    name, valid_bytes, last = "", 0, 0
-    sealed: tuple[int, int] | None = None
-    for path in reversed(paths):
-        segment = _read(path, limits.get(path.name), HISTORY_KINDS)
-        reached = segment.valid_bytes
-        for record in segment.records:
-            if up_to is not None and record.sequence > up_to:
-                reached = record.start
-                break
-            last = max(last, record.sequence)
-            sealed = _sealed(record) or sealed
-        # The chain goes on from the newest segment of which anything counts; after a cut, from
-        # the one that holds the last entry, because only one length can be told.
-        if reached and (not name or up_to is not None):
-            name, valid_bytes = path.name, reached
-        limits[path.name] = reached
-        if last:
-            break
-    if up_to is not None and name:
-        paths = paths[: [path.name for path in paths].index(name) + 1]
-    segments: list[_Known] = [
-        (path, _first_sequence(path) or last + 1, limits.get(path.name)) for path in paths
-    ]
-    return _HistoryEnd(segments, name, valid_bytes, last, sealed)
-
-
-def _sealed(record: Record) -> tuple[int, int] | None:
-    if record.kind != RecordKind.UPDATE:
-        return None
-    try:
-        update = decode_payload(record.kind, record.payload)
-    except FrameDecodeError:
-        return None
-    return update.attempt, update.iteration
-
-
-def _first_sequence(path: Path) -> int:
-    fd = open_segment(path)
-    try:
-        size = _PEEK_BYTES
-        while True:
-            data = read_at(fd, 0, size)
-            found = scan(data, kinds=HISTORY_KINDS, complete=False)
-            first = next((r.sequence for r in found.records if r.sequence), 0)
-            if first or len(data) < size:
-                return first
-            size *= 4
-    finally:
-        os.close(fd)
-
-
-def _read(path: Path, limit: int | None, kinds: frozenset[int]) -> _Segment:
-    fd = open_segment(path)
-    try:
-        size = os.fstat(fd).st_size
-        data = read_at(fd, 0, size if limit is None else min(size, limit))
-    finally:
-        os.close(fd)
-    found = scan(data, kinds=kinds)
-    return _Segment(found.records, found.valid_bytes, len(found.damaged))
+def _order(name: str) -> tuple[int, int]:
+    parsed = parse_segment_name(name)
+    return (0, 0) if parsed is None else parsed[1:]

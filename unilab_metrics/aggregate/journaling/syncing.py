@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import queue
 import threading
+from contextlib import suppress
 from pathlib import Path
 
 from unilab_metrics.storage.segments import SegmentWriter
@@ -74,11 +75,17 @@ class Syncer:
         removable, self._removable = self._removable, []
         return removable
 
-    def close(self) -> None:
-        """Finish the running sync, sync what is dirty, and end the thread."""
+    def close(self) -> bool:
+        """Finish the running sync, sync what is dirty, and end the thread; whether all of that
+        went well."""
         self._jobs.put(self._dirty)
         self._jobs.put(None)
         self._thread.join()
+        results: list[OSError | None] = []
+        with suppress(queue.Empty):
+            while True:
+                results.append(self._results.get_nowait())
+        return not any(results)
 
     def _run(self) -> None:
         while (job := self._jobs.get()) is not None:

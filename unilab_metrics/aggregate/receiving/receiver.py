@@ -16,9 +16,9 @@ from unilab_metrics.aggregate.folding.entries import (
 from unilab_metrics.aggregate.folding.limits import MAX_GAP_FRAMES, hello_fault
 from unilab_metrics.aggregate.folding.sources import SourceState
 from unilab_metrics.aggregate.folding.state import AggregatorState
+from unilab_metrics.aggregate.receiving.after_loss import is_another_start, is_stranger
 from unilab_metrics.aggregate.receiving.attempts import (
     began_before_the_end,
-    has_a_successor,
     is_of_an_earlier_attempt,
     is_of_the_next_attempt,
     replaces_a_lost_one,
@@ -99,9 +99,6 @@ def _claim(
         return Admission(vacate=occupant)
     if occupant.joined < state.data.attempt and not is_orphan:
         return Admission((_superseded(occupant, hello), _joined(state, hello.identity)))
-    if is_orphan and has_a_successor(state, hello.identity):
-        joined = _joined(state, hello.identity)
-        return Admission((joined, _replaced(joined)))
     zero = state.learner_zero()
     if zero is not None and zero is not occupant and _is_gone(zero, is_dead):
         return _held(zero)
@@ -161,14 +158,12 @@ def _join(
     attempt = state.data.attempt
     has_ended = state.data.ended is not None
     if zero is None or zero.attempt != attempt:
-        # What a dead process left is of the attempt that rank 0 has never joined.
-        return Admission((joined,), opens_attempt=has_ended and not is_orphan)
+        return _join_without_zero(state, joined, is_orphan=is_orphan)
     if identity.key.role == LEARNER and identity.key.rank == 0:
         if is_orphan and started_before(zero, identity):
             return Admission((joined, _replaced(joined)))
         return Admission((joined,), opens_attempt=True)
-    is_followed = has_a_successor(state, identity)
-    if is_orphan and (is_followed or is_of_an_earlier_attempt(state, identity, hello.mono_ns)):
+    if is_orphan and is_of_an_earlier_attempt(state, identity, hello.mono_ns):
         return Admission((joined, _replaced(joined)))
     zero_is_gone = _is_gone(zero, is_dead)
     occupant = state.occupant(identity.key.rank, identity.key.role, identity.key.instance)
@@ -191,6 +186,19 @@ def _join(
     if occupant is not None and is_double:
         return Admission((joined, _too_late(occupant, joined)))
     return Admission((joined,))
+
+
+def _join_without_zero(
+    state: AggregatorState, joined: SourceJoined, *, is_orphan: bool
+) -> Admission:
+    has_ended = state.data.ended is not None
+    if is_another_start(state, joined.identity):
+        return Admission((joined,), opens_attempt=True)
+    if not is_orphan and not has_ended and is_stranger(state, joined.identity):
+        text = f"rank 0 has not come back; {_WAITS}"
+        return Admission(refusal=Reject("held", text, retry_after_s=0.5))
+    # What a dead process left is of the attempt that rank 0 has never joined.
+    return Admission((joined,), opens_attempt=has_ended and not is_orphan)
 
 
 def _held(zero: SourceState) -> Admission:

@@ -38,7 +38,7 @@ def examine(patient: Patient) -> Iterator[Finding]:
         yield Finding(_SUBJECT, ERROR, f"the journal cannot be continued: {fact}")
         return
     yield from _spools(patient)
-    yield from _damage(patient, journal.damaged_records)
+    yield from _damage(patient, journal)
     yield from _missing(patient, journal)
     data = journal.state.data
     last = journal.last_update
@@ -105,31 +105,33 @@ def _spools_text(count: int) -> str:
     return "1 spool of a dead process" if count == 1 else f"{count} spools of dead processes"
 
 
-def _damage(patient: Patient, damaged_wal: int) -> Iterator[Finding]:
-    if damaged_wal:
+def _damage(patient: Patient, journal: Recovered) -> Iterator[Finding]:
+    for fault in journal.faults:
+        yield Finding(_SUBJECT, ERROR, fault, patient.completion)
+    if journal.damaged_records and not journal.wal_fault:
         names = in_files(damaged_segments(patient.bus_dir, "wal", WAL_KINDS))
-        text = f"the wal has {damaged_wal:,} records that cannot be read{names}"
-        fix = f"unilab-metrics verify {patient.name}   (says what is missing)"
-        yield Finding(_SUBJECT, ERROR, text, fix)
-    for prefix, kinds in (("wal", WAL_KINDS), ("history", HISTORY_KINDS)):
-        for path in list_segments(patient.bus_dir, prefix):
-            try:
-                data = read_segment(path)
-            except FileNotFoundError:
-                continue
-            found = scan(data, kinds=kinds)
-            places = len(found.damaged)
-            if patient.aggregator_pid is None:
-                places += damaged_at_end(data, found)
-                if found.tail_reason:
-                    text = (
-                        f"{path.name} has a torn tail ({found.tail_reason}), which does not count"
-                    )
-                    yield Finding(_SUBJECT, OK, text)
-            if places and prefix == "history":
-                count = "1 place" if places == 1 else f"{places:,} places"
-                fix = f"unilab-metrics verify {patient.name}   (backends may hold what it lacks)"
-                yield Finding(_SUBJECT, ERROR, f"{path.name} is damaged in {count}", fix)
+        text = f"the wal has {journal.damaged_records:,} records that cannot be read{names}"
+        yield Finding(_SUBJECT, ERROR, text, patient.completion)
+    limits = {path: limit for path, _, limit in journal.history_segments}
+    wal = list_segments(patient.bus_dir, "wal")
+    for path in (*wal, *limits):
+        try:
+            data = read_segment(path)[: limits.get(path)]
+        except FileNotFoundError:
+            continue
+        is_wal = path not in limits
+        found = scan(data, kinds=WAL_KINDS if is_wal else HISTORY_KINDS)
+        places = len(found.damaged)
+        if patient.aggregator_pid is None:
+            places += damaged_at_end(data, found)
+            if found.tail_reason:
+                text = f"{path.name} has a torn tail ({found.tail_reason}), which does not count"
+                yield Finding(_SUBJECT, OK, text)
+        if places and not is_wal:
+            count = "1 place" if places == 1 else f"{places:,} places"
+            fix = f"unilab-metrics verify {patient.name}   (backends may hold what it lacks)"
+            fix = patient.completion if journal.missing else fix
+            yield Finding(_SUBJECT, ERROR, f"{path.name} is damaged in {count}", fix)
     for path in sorted(patient.bus_dir.glob("*.beyond-wal")):
         text = f"{path.name}: updates whose wal was lost with a node; they do not count"
         yield Finding(_SUBJECT, WARNING, text)
