@@ -10,7 +10,9 @@ from unilab_metrics.publish.spool import Spool
 from unilab_schema.codec import RecordKind, encode_payload
 from unilab_schema.frames import Drops, EventFrame
 
-_OF_THE_SPOOL = frozenset({losses.SPOOL_FULL, losses.SPOOL_QUOTA, losses.SPOOL_ERROR})
+_OF_THE_SPOOL = frozenset(
+    {losses.SPOOL_FULL, losses.SPOOL_QUOTA, losses.SPOOL_ERROR, losses.UNAVAILABLE}
+)
 """What a spool refused for itself; while it does, batches tell how many."""
 
 _MAX_WARNINGS = 8
@@ -28,20 +30,20 @@ class DropReport:
         self._shortened = 0
         self._lock = threading.Lock()
 
-    def tell(self, wait_s: float = 0.0) -> None:
+    def tell(self, wait_s: float = 0.0, *, is_last: bool = False) -> None:
         """Append the counts if they have changed; an outage that is over also becomes one
         warning, which names the path and how many records it cost. ``wait_s``: for another
-        thread that is just telling it."""
+        thread that is just telling it. ``is_last``: also of a spool that was never there."""
         if self._lock.acquire(timeout=wait_s):
             try:
-                self._tell()
+                spool = self._spool
+                if is_last if spool.inactive else not spool.trouble:
+                    self._tell()
             finally:
                 self._lock.release()
 
     def _tell(self) -> None:
         drops, told = self._losses.counts, self._told
-        if self._spool.trouble:
-            return
         if drops != told:
             payload = encode_payload(Drops(drops))
             if not self._spool.append(RecordKind.DROPS, lambda _mono, _unix: payload):

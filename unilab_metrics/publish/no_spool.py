@@ -27,6 +27,11 @@ class NoSpool(Spool):
         self._warning = text
         self._counts_calls = bool(reason)
 
+    @property
+    def is_mute(self) -> bool:
+        """There is nobody who could say anything."""
+        return True
+
     def refuse(self) -> None:
         """Count a call, if calls are counted."""
         if self._counts_calls:

@@ -7,13 +7,15 @@ import platform
 import secrets
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from time import monotonic_ns, time_ns
 
-from unilab_metrics.errors import StorageError
+from unilab_metrics.errors import SpoolError, StorageError
 from unilab_metrics.publish import losses
 from unilab_metrics.publish.aggregator_care import StandIn, Supervise
 from unilab_metrics.publish.connection import FindBus
+from unilab_metrics.publish.late_spool import LateSpool
 from unilab_metrics.publish.losses import Losses
 from unilab_metrics.publish.no_spool import NoSpool
 from unilab_metrics.publish.own_figures import OwnFigures
@@ -26,6 +28,8 @@ from unilab_metrics.publish.wakeup import Wakeup
 from unilab_metrics.storage.filesystem import boot_id, private_directory
 from unilab_metrics.storage.spool_reader import LEASE_NAME
 from unilab_metrics.storage.standard_streams import fill_standard_streams
+from unilab_schema.codec import RecordKind, encode_payload
+from unilab_schema.frames import EventFrame
 from unilab_schema.identity import Identity, RunInfo, SourceKey
 
 
@@ -44,6 +48,7 @@ def open_publisher(
     version: str = "",
     lacks_run: LacksRun = has_run,
     unopened: LacksRun = has_run,
+    unusable: SpoolError | None = None,
 ) -> Publisher:
     """A publisher of this process, publishing at once; returns within milliseconds.
 
@@ -52,9 +57,10 @@ def open_publisher(
     :class:`Shipper`, which also says what ``find_run`` is. ``strict``: ``run.strict`` by
     default. ``lacks_run``: whether the spool may be removed at the end, because no run will
     come for it. ``unopened``: why there is no run, while only this process can open it.
+    ``unusable``: why nothing can lie in ``launch_directory`` yet.
 
-    Never raises for a disk that does not work: the publisher then counts what it is given, and
-    warns once.
+    Never raises for a disk that does not work: the publisher then counts what it is given, warns
+    once, tells the run, and tries again.
     """
     with suppress(OSError):
         # For as long as the process lives: ZeroMQ opens descriptors whenever it likes.
@@ -62,8 +68,8 @@ def open_publisher(
     identity = new_identity(key, run, launch_directory, expected_learners, version)
     strict = run.strict if strict is None else strict
     counted = Losses()
+    spool: Spool = _spool_of(launch_directory, identity, counted, unusable)
     try:
-        spool = _new_spool(launch_directory, identity, counted)
         wakeup = _wakeup_of(spool)
     except (OSError, StorageError) as error:
         counted.note(error)
@@ -98,6 +104,35 @@ def open_publisher(
     return publisher
 
 
+def _spool_of(
+    launch_directory: Path, identity: Identity, counted: Losses, unusable: SpoolError | None
+) -> Spool:
+    try:
+        if unusable is not None:
+            raise unusable
+        return _new_spool(launch_directory, identity, counted)
+    except (OSError, StorageError) as error:
+        counted.note(error)
+        late = LateSpool(identity, counted, partial(_make_place, launch_directory), error)
+        text = f"metrics of the {identity.key.place} are not logged: {error}; it is tried again"
+        late.append(
+            RecordKind.EVENT,
+            lambda mono, unix: encode_payload(EventFrame("warning", text, mono, unix)),
+        )
+        return late
+
+
+def _make_place(launch_directory: Path) -> tuple[int, int]:
+    for directory in (launch_directory.parent, launch_directory):
+        private_directory(directory)
+    return _limits_of(launch_directory)
+
+
+def _limits_of(directory: Path) -> tuple[int, int]:
+    space = os.statvfs(directory)
+    return limits(space.f_bavail * space.f_frsize)
+
+
 def _new_spool(launch_directory: Path, identity: Identity, counted: Losses) -> Spool:
     private_directory(launch_directory)
     try:
@@ -117,8 +152,7 @@ def _wakeup_of(spool: Spool) -> Wakeup:
 
 
 def _spool_within_limits(identity: Identity, counted: Losses, launch_directory: Path) -> Spool:
-    space = os.statvfs(launch_directory)
-    segment_bytes, quota_bytes = limits(space.f_bavail * space.f_frsize)
+    segment_bytes, quota_bytes = _limits_of(launch_directory)
     return Spool(
         Path(identity.spool_path),
         identity,

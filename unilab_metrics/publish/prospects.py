@@ -10,7 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 from time import monotonic_ns
 
-from unilab_metrics.publish import unsent
+from unilab_metrics.publish import losses, unsent
 from unilab_metrics.publish.connection import Connection
 from unilab_metrics.publish.delivery import Delivery
 from unilab_metrics.publish.runless import LacksRun
@@ -126,6 +126,9 @@ class Prospects:
     @property
     def left_behind(self) -> str:
         """What was not delivered, where it is, why, and how it will be."""
+        if self._spool.inactive == losses.UNAVAILABLE and self.unsent:
+            count = self._spool.losses.counts.get(losses.UNAVAILABLE, 0)
+            return unsent.untold(count, self._spool.last_trouble, self._why)
         if self._never_opened:
             return unsent.without_run(self.unsent, self._spool.directory, self._never_opened)
         return unsent.left_behind(self._rest, self._spool.directory, self._find_run(), self._why)

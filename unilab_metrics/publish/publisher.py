@@ -249,7 +249,7 @@ class Publisher(Emitter):
         if closing.begin():
             try:
                 exiting.forget_exit(self._at_exit)
-                if not self._spool.inactive:
+                if not self._spool.is_mute:
                     closing.delivered = deliver_and_close(
                         self._spool,
                         self._shipper,
@@ -271,7 +271,7 @@ class Publisher(Emitter):
         self._leave(failure(), exiting.exit_wait_s(CLOSE_TIMEOUT_S, bus_seen=seen), "")
 
     def _leave(self, error: BaseException | None, timeout_s: float, status: str) -> None:
-        if error is not None and not self.is_closing and not self._spool.inactive:
+        if error is not None and not self.is_closing and not self._spool.is_mute:
             status, timeout_s = "failed", min(timeout_s, exiting.FAILED_TIMEOUT_S)
             self._tell_failure(error)
         self.close(timeout_s, status)

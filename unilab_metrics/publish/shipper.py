@@ -114,7 +114,7 @@ class Shipper:
 
     def tell_drops(self) -> None:
         """Have in the spool what was not logged up to now; nothing follows the end record."""
-        self._drops.tell(wait_s=0.1)
+        self._drops.tell(wait_s=0.1, is_last=True)
 
     def finish(self, timeout_s: float) -> bool:
         """Send what there is and end the thread, within ``timeout_s`` and a little.
@@ -189,6 +189,7 @@ class Shipper:
             trouble = self._stand_in(hurry=hurry) if self._stand_in is not None else ""
         prospects.looked_after(trouble, hurry=hurry)
         if not self._closing:
+            self._spool.try_again(monotonic_ns())
             self._drops.tell()
 
     def _heard(self) -> Heard | None:

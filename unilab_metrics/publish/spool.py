@@ -46,6 +46,23 @@ class Spool(SpoolRecords):
         quota_bytes: int = QUOTA_BYTES,
     ) -> None:
         """``directory``: a new one for this incarnation, below the launch's."""
+        self._prepare(directory, identity, counted)
+        private_directory(directory)
+        self._lease = lease = self._make_lease()
+        try:
+            self.files = SpoolFiles(
+                directory,
+                identity,
+                segment_bytes=segment_bytes,
+                quota_bytes=quota_bytes,
+                removed=self._renew_lease,
+            )
+        except BaseException:
+            lease.release()
+            raise
+        forking.watch(self)
+
+    def _prepare(self, directory: Path, identity: Identity, counted: Losses) -> None:
         super().__init__(directory, counted)
         self.identity = identity
         self.inactive = ""
@@ -57,20 +74,20 @@ class Spool(SpoolRecords):
         self._waiting: deque[tuple[int, PayloadAt, tuple[Any, ...], bool]] = deque()
         self._warning = ""
         self._owner = SpoolOwner(pid=identity.pid)
-        private_directory(directory)
-        self._lease = self._make_lease()
-        try:
-            self.files = SpoolFiles(
-                directory,
-                identity,
-                segment_bytes=segment_bytes,
-                quota_bytes=quota_bytes,
-                removed=self._renew_lease,
-            )
-        except BaseException:
-            self._lease.release()
-            raise
-        forking.watch(self)
+        self._lease: Lease | None = None
+
+    @property
+    def is_mute(self) -> bool:
+        """Whether not even the process's goodbye can be said."""
+        return self.inactive not in {"", losses.UNAVAILABLE}
+
+    def _says(self, kind: int) -> bool:
+        """Whether a record of this kind is taken although nothing else is."""
+        del kind
+        return False
+
+    def try_again(self, now_ns: int) -> None:
+        """Make what could not be made before. For the thread that reads, about once a second."""
 
     def wake_with(self, sleeper: Wakeup | None) -> None:
         """Who waits for appends."""
@@ -98,7 +115,7 @@ class Spool(SpoolRecords):
         signal handler, a finaliser) leaves its record to the call that it interrupted.
         ``announcement``: later segments repeat it. Stamps never fall with the sequence.
         """
-        if self.inactive:
+        if self.inactive and not self._says(kind):
             self.refuse()
             return False
         me = get_ident()
@@ -154,17 +171,19 @@ class Spool(SpoolRecords):
         """Write down whose spool it is, for the time when neither is there any more."""
         self._owner = SpoolOwner(pid=self.identity.pid, run=run)
         with suppress(OSError):
-            self._lease.rewrite(self._owner.encode())
+            if self._lease is not None:
+                self._lease.rewrite(self._owner.encode())
 
     def reclaim(self, acked: int) -> str:
         """Find again what somebody in this process has closed as if it were their own. What to
         say of it, empty if nothing was closed. For the thread that reads; ``acked``: what needs
         no file any more. Raises ``OSError`` and ``StorageError`` while that does not work."""
-        if self.inactive or (self.files.is_ours and self._lease.is_intact):
+        lease = self._lease
+        if self.inactive or lease is None or (self.files.is_ours and lease.is_intact):
             return ""
         with self._lock:
             lost = self.files.reclaim(acked, self.last)
-            if not self._lease.is_intact:
+            if not lease.is_intact:
                 self._renew_lease()
         text = "this process has closed a descriptor that was not its own"
         return f"{self.directory}: {text}; {lost} records were lost"
@@ -187,8 +206,12 @@ class Spool(SpoolRecords):
 
     def _renew_lease(self) -> None:
         # Our own entry in its books would refuse us.
-        self._lease.release(unlink=False)
+        self._release(unlink=False)
         self._lease = self._make_lease()
+
+    def _release(self, *, unlink: bool) -> None:
+        if self._lease is not None:
+            self._lease.release(unlink=unlink)
 
     def _make_lease(self) -> Lease:
         return Lease.create(self.directory, LEASE_NAME, self._owner.encode())
@@ -208,14 +231,18 @@ class Spool(SpoolRecords):
     def close(self, *, remove: bool) -> None:
         """Append nothing more. ``remove``: delete the spool, everything is durable; otherwise
         it stays as a leftover that another process adopts. Idempotent."""
-        if self.inactive:
+        if self.is_mute:
             return
         with self._lock:
+            is_there = not self.inactive
             self.inactive = losses.CLOSED
             forking.forget(self)
             self.files.close(remove=remove)
-            self._lease.release(unlink=remove)
-            if remove:
+            self._release(unlink=remove)
+            if not is_there:
+                with suppress(OSError):
+                    self.directory.rmdir()  # as much of it as could be made
+            elif remove:
                 try:
                     self.directory.rmdir()
                 except FileNotFoundError:
@@ -251,4 +278,4 @@ class Spool(SpoolRecords):
         self._sleeper = None
         self.losses.after_fork_in_child()
         self.files.close(remove=False)
-        self._lease.release(unlink=False)
+        self._release(unlink=False)

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from unilab_metrics import crash_points
 from unilab_metrics.errors import StorageError
+from unilab_metrics.publish.memory_segment import MemorySegment
 from unilab_metrics.publish.spool_segment import SpoolSegment
 from unilab_metrics.storage.filesystem import private_directory
 from unilab_metrics.storage.records import encode_record
@@ -28,6 +29,7 @@ from unilab_schema.identity import Identity
 SEGMENT_BYTES = 8 * 1024 * 1024
 QUOTA_BYTES = 256 * 1024 * 1024
 _LEAST_SEGMENT_BYTES = 64 * 1024
+_ENDLESS = 2**62
 _MOST_ANNOUNCED_BYTES = 256 * 1024
 """Copies of announcements that a repaired batch may carry and still be one message."""
 
@@ -53,9 +55,10 @@ class SpoolFiles:
         *,
         segment_bytes: int = SEGMENT_BYTES,
         quota_bytes: int = QUOTA_BYTES,
+        in_memory: bool = False,
         removed: Callable[[], object] = _nothing,
     ) -> None:
-        """``removed``: somebody had removed the directory, which is there again."""
+        """``in_memory``: until :meth:`begin`. ``removed``: somebody had removed the directory, which is there again."""
         self._removed = removed
         self._directory = directory
         self._segment_bytes = segment_bytes
@@ -65,11 +68,16 @@ class SpoolFiles:
         self._rotate_at = segment_bytes
         self._number = 0
         self._preamble = [encode_record(RecordKind.IDENTITY, 0, encode_payload(identity))]
-        self.current = self._new_segment(1)
+        self.current = MemorySegment() if in_memory else self._new_segment(1)
         """The segment that is written to."""
-        self.room_until = min(segment_bytes, quota_bytes)
+        self.room_until = _ENDLESS if in_memory else min(segment_bytes, quota_bytes)
         """Size of the current segment up to which a record needs no :meth:`make_room`."""
         self._segments = [self.current]
+
+    def begin(self, first: int, segment_bytes: int, quota_bytes: int) -> None:
+        """Go on in files, with the sequence ``first``. Raises ``OSError``."""
+        self._segment_bytes, self._quota_bytes = segment_bytes, quota_bytes
+        self._go_on_in(self._new_segment(first))
 
     def make_room(self, size_bytes: int, sequence: int) -> SpoolSegment | None:
         """The segment for a record that is not sure to fit; ``None`` beyond the quota.

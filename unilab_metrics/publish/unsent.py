@@ -93,6 +93,14 @@ def without_run(unsent: int, spool: Path, why: str) -> str:
     )
 
 
+def untold(calls: int, trouble: str, why: str) -> str:
+    """As :func:`left_behind`, for a process that has never had a spool."""
+    return (
+        f"{calls} calls of this process were not logged ({trouble}), and no aggregator could be "
+        f"told of it ({why or 'the time was too short'})"
+    )
+
+
 class Leaving(Protocol):
     """Of a process that has not delivered everything."""
 

@@ -14,6 +14,7 @@ import msgspec
 
 from unilab_metrics import __version__
 from unilab_metrics.config import RUN_VARIABLE, is_store_used
+from unilab_metrics.errors import SpoolError
 from unilab_metrics.helper_life import Trouble
 from unilab_metrics.publish import losses
 from unilab_metrics.publish.opening import open_publisher
@@ -37,7 +38,7 @@ from unilab_metrics.run.standing_in import StandIn
 from unilab_metrics.run.store_rendezvous import StoreGuest, StoreHost
 from unilab_metrics.run.torch_store import TorchStore, default_store, no_store
 from unilab_metrics.run.tracker import plain_config
-from unilab_metrics.storage.places import spool_root
+from unilab_metrics.storage.places import spool_candidates, spool_root
 from unilab_metrics.transport.store_entries import StoreNames
 from unilab_schema.identity import RunInfo, SourceKey
 
@@ -170,7 +171,7 @@ def open_rank(wish: RankWish) -> Publisher:
         strict=run.strict,
     )
     find_bus = BusFinder(run_dir, launch, elsewhere)
-    spools = spool_root() / launch
+    spools, unusable = _spools(launch)
     if opening is not None and opening.trouble:
         _warn(f"{opening.trouble}; frames wait in {spools}, the run is opened when that works")
     publisher = open_publisher(
@@ -186,6 +187,7 @@ def open_rank(wish: RankWish) -> Publisher:
         unopened=lambda: "" if opening is None else opening.trouble,
         expected_learners=wish.expected_learners or place.world_size,
         version=__version__,
+        unusable=unusable,
     )
     reports.publisher = publisher
     if opening is not None and config:
@@ -206,19 +208,29 @@ def open_child(wish: ChildWish) -> Publisher:
         return _NO_RUN if found is None and find_bus.run_dir is None else ""
 
     reports = _Reports()
+    spools, unusable = _spools(launch)
     publisher = open_publisher(
         SourceKey(place.rank, wish.role, wish.instance),
         msgspec.structs.replace(wish.run, world_size=place.world_size),
-        launch_directory=spool_root() / launch,
+        launch_directory=spools,
         find_bus=find_bus,
         find_run=lambda: find_bus.run_dir,
         stand_in=_stand_in(launch, place, find_bus, reports),
         expected_learners=place.world_size,
         version=__version__,
         lacks_run=lacks_run,
+        unusable=unusable,
     )
     reports.publisher = publisher
     return publisher
+
+
+def _spools(launch: str) -> tuple[Path, SpoolError | None]:
+    """Where the launch's spools lie, and why nothing can lie there yet."""
+    try:
+        return spool_root() / launch, None
+    except SpoolError as error:
+        return spool_candidates()[0] / launch, error
 
 
 def _stand_in(launch: str, place: Place, find_bus: BusFinder, reports: _Reports) -> StandIn:
