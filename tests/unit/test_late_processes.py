@@ -109,6 +109,16 @@ def test_a_place_that_nobody_had_is_taken_also_after_the_goodbye() -> None:
     assert ask(paper, hello(paper, 2, 60)) == "joined"
 
 
+def test_who_is_started_after_rank_0_has_failed_is_of_the_next_attempt() -> None:
+    """A launcher starts all ranks again, and any of them may be the first to come."""
+    paper = PaperRun()
+    zero = paper.join(0, learners=2, started=10)
+    paper.fold(zero.iteration(1, {"a": 1.0}, t=49), zero.end("failed", t=50))
+    assert ask(paper, hello(paper, 1, 30)) == "joined"
+    assert ask(paper, hello(paper, 1, 60)) == "held"
+    assert ask(paper, hello(paper, 0, 70)) == "attempt"
+
+
 @pytest.mark.parametrize(
     ("goodbye", "why"), [(True, "rank 0 has said goodbye; "), (False, "rank 0 is gone; ")]
 )

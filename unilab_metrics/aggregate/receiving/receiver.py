@@ -25,6 +25,7 @@ from unilab_metrics.aggregate.receiving.attempts import (
     started_before,
     was_double,
 )
+from unilab_metrics.outcome import COMPLETED
 from unilab_schema.control import Hello, Reject
 from unilab_schema.identity import LEARNER, Identity
 
@@ -178,7 +179,8 @@ def _join(
     # A dead process of the same time only comes late: its place was taken meanwhile. How long a
     # rank 0 without a goodbye has lived after its last frame is not known.
     is_held = is_later and (may_wait or zero.ended is not None)
-    must_wait = is_held if is_orphan else had_its_turn or (zero.ended is None and is_later)
+    # Who comes after a failure is rather of the next attempt than late for this one.
+    must_wait = is_held if is_orphan else had_its_turn or (is_later and zero.ended != COMPLETED)
     if has_ended and not is_orphan and not began_before_the_end(zero, identity):
         return _held(zero)
     if zero_is_gone and must_wait:
