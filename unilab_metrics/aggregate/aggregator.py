@@ -26,7 +26,7 @@ from unilab_metrics.aggregate.journaling.journal import Journal
 from unilab_metrics.aggregate.leaving.awaited import awaited
 from unilab_metrics.aggregate.leaving.leftovers import SpoolDirectories
 from unilab_metrics.aggregate.leaving.liveness import Liveness
-from unilab_metrics.aggregate.leaving.newcomers import Newcomers
+from unilab_metrics.aggregate.leaving.newcomers import Announced, Newcomers
 from unilab_metrics.aggregate.options import Options
 from unilab_metrics.aggregate.patience import Patience, everyone_is_gone
 from unilab_metrics.aggregate.presence import Presence, connection_file, hide
@@ -159,6 +159,7 @@ class _Aggregator:
         self._newcomers = Newcomers(
             self._spools.roots, lambda incarnation: bool(self._core.state.source_of(incarnation))
         )
+        self._announced = Announced(self._core.state.data, endpoints.announced_ranks)
         self._writers = Writers(self._core, self._options.backends)
         meter = BusMeter(self._ingest.peers, self._core.commits, self._bad_messages)
         self._core.bus_news = meter.news
@@ -212,11 +213,14 @@ class _Aggregator:
         )
 
     def _is_over(self) -> bool:
-        if not self._patience.is_over(self._newcomers.ranks):
+        if not self._patience.is_over(self._awaited_ranks):
             return False
         # What would take the end back later comes before it.
         self._endurance.attempt("spools", self._liveness.check_for_the_last_time)
-        return self._patience.is_over(self._newcomers.ranks)
+        return self._patience.is_over(self._awaited_ranks)
+
+    def _awaited_ranks(self) -> frozenset[int]:
+        return self._newcomers.ranks() | self._announced.ranks()
 
     def _awaited(self) -> str:
         return awaited(

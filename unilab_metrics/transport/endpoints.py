@@ -126,6 +126,12 @@ class Endpoints:
         self._refusals.note(f"key {user}", reason, time.monotonic())
         return False
 
+    def announced_ranks(self) -> frozenset[int]:
+        """Ranks that have a key of their own on the allow-list, wherever they are."""
+        publishing = (grant.ranks for grant in self._authenticator.allowed.grants.values())
+        single = (ranks[0] for ranks in publishing if ranks is not None and len(ranks) == 1)
+        return frozenset(low for low, high in single if low == high)
+
     def may_report(self, user: str) -> bool:
         """Whether this user may tell what a backend holds: writers run on this node, so over
         TCP nobody may, and who tries is counted."""

@@ -1,4 +1,5 @@
-"""Processes of this node that publish already and have not said Hello yet.
+"""Processes of this node that publish already and have not said Hello yet, and ranks of other
+nodes of which it is known that they will.
 
 A collector's first reports lie in its spool before the aggregator knows that there is a
 collector. Sealing the first iteration without them would put them into the second one.
@@ -11,6 +12,8 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from unilab_metrics.aggregate.folding.attendance import joined_ranks, missing_learners
+from unilab_metrics.aggregate.folding.run_data import RunData
 from unilab_metrics.storage import lease
 from unilab_metrics.storage.records import scan
 from unilab_metrics.storage.segments import list_segments, open_segment, read_at
@@ -76,6 +79,37 @@ class Newcomers:
             if identity is not None:
                 self._ranks[directory] = identity.key.rank
                 self._first_seen_mono_ns[directory] = time.monotonic_ns()
+
+
+class Announced:
+    """Ranks that have been let in by a key of their own and have not said Hello in this attempt.
+
+    To be asked when nobody else is there any more: from then on each is waited for once, for
+    as long as a newcomer of this node. Owned by the aggregator's main thread.
+    """
+
+    def __init__(self, data: RunData, announced: Callable[[], frozenset[int]]) -> None:
+        self._data = data
+        self._announced = announced
+        self._attempt = -1
+        self._since_mono_ns: dict[int, int] = {}
+
+    def ranks(self) -> frozenset[int]:
+        """Those that are worth waiting for."""
+        data = self._data
+        if self._attempt != data.attempt:
+            self._attempt = data.attempt
+            self._since_mono_ns.clear()
+        if not missing_learners(data):
+            return frozenset()
+        now = time.monotonic_ns()
+        lacking = self._announced() - joined_ranks(data)
+        return frozenset(
+            rank
+            for rank in lacking
+            if rank < data.expected_learners
+            and now - self._since_mono_ns.setdefault(rank, now) <= WAIT_S * 1e9
+        )
 
 
 def _incarnation(directory: Path) -> bytes:
