@@ -11,16 +11,39 @@ from real_runs import only_run, until, whole
 
 from unilab_metrics.run.launch_file import sweep_launches
 from unilab_metrics.run.summary import read_summary
+from unilab_metrics.run.verify import Verified
 from unilab_metrics.storage.places import runtime_directory, spool_root
 
 TRAINING = """
-import os, sys
+import os, sys, time
+from pathlib import Path
 import unilab_metrics as um
-is_first = os.environ["TORCHELASTIC_RESTART_COUNT"] == "0"
+attempt, rank = os.environ["TORCHELASTIC_RESTART_COUNT"], os.environ["RANK"]
+marks = Path(sys.argv[1]).parent
+
+def meet():
+    # As ranks do that reduce gradients: none is done before the other has come.
+    (marks / f"{attempt}-{rank}").touch()
+    while not (marks / f"{attempt}-{1 - int(rank)}").exists():
+        time.sleep(0.01)
+
+if attempt == "0" and sys.argv[3] == "late":
+    failed = marks / "failed"
+    def meet():
+        if rank == "0":
+            failed.touch()
+        else:
+            os._exit(0)
+    if rank == "1":
+        import signal
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        while not failed.exists():
+            time.sleep(0.01)
 publisher = um.init(algorithm="ppo", log_root=sys.argv[1])
-for iteration in range(10) if is_first else range(10, 20):
+for iteration in range(10) if attempt == "0" else range(10, 20):
     publisher.log({"Loss/value": 1.0}, iteration=iteration)
-if is_first and publisher.rank == 0:
+meet()
+if attempt == "0" and rank == "0":
     exec(sys.argv[2])
 publisher.close()
 """
@@ -29,12 +52,24 @@ publisher.close()
 @pytest.mark.slow
 @pytest.mark.parametrize("ending", ["raise ValueError('x')", "sys.exit(3)"])
 def test_the_next_attempt_goes_on_in_the_same_run(ending: str, tmp_path: Path) -> None:
+    verified = _train(ending, "together", tmp_path)
+    assert verified.journal is not None
+    assert len(verified.journal.sources) == 4
+
+
+@pytest.mark.slow
+def test_a_rank_that_comes_when_rank_0_has_failed_enters_no_other_attempt(tmp_path: Path) -> None:
+    _train("raise ValueError('x')", "late", tmp_path)
+
+
+def _train(ending: str, starts: str, tmp_path: Path) -> Verified:
     pytest.importorskip("torch")
     script = tmp_path / "train.py"
     script.write_text(TRAINING)
     logs = tmp_path / "logs"
     command = [sys.executable, "-m", "torch.distributed.run", "--standalone"]
-    command += ["--nproc-per-node", "2", "--max-restarts", "1", str(script), str(logs), ending]
+    command += ["--nproc-per-node", "2", "--max-restarts", "1", str(script), str(logs)]
+    command += [ending, starts]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 0, done.stderr
     run_dir = only_run(logs)
@@ -47,3 +82,4 @@ def test_the_next_attempt_goes_on_in_the_same_run(ending: str, tmp_path: Path) -
     # The agent is gone, so the next one who comes by takes the rest away.
     sweep_launches()
     until(lambda: list(runtime_directory().iterdir()) == list(spool_root().iterdir()) == [])
+    return verified
