@@ -33,7 +33,7 @@ def late(tmp_path: Path) -> Iterator[LateSpool]:
         (tmp_path / "launch").mkdir(mode=0o700, exist_ok=True)
         return 65536, 2**20
 
-    spool = LateSpool(identity, Losses(), make, OSError("no room"))
+    spool = LateSpool(identity, Losses(), make, "no room")
     yield spool
     spool.close(remove=True)
 

@@ -33,16 +33,16 @@ class LateSpool(Spool):
         identity: Identity,
         counted: Losses,
         make_place: Callable[[], tuple[int, int]],
-        error: Exception,
+        reason: str,
     ) -> None:
         """``make_place``: make the directory that is to hold the spool; bytes of a segment, and
-        the quota. ``error``: why that, or the spool, could not be made."""
+        the quota. ``reason``: why that, or the spool, could not be made."""
         self._prepare(Path(identity.spool_path), identity, counted)
         self._make_place = make_place
         self._retry_ns, self._tried_ns = RETRY_NS, 0
         self.inactive = losses.UNAVAILABLE
-        self.trouble = self.last_trouble = str(error)
-        self._warning = f"metrics of this process are not logged: {error}"
+        self.trouble = self.last_trouble = reason
+        self._warning = f"metrics of this process are not logged: {reason}"
         self.files = SpoolFiles(self.directory, identity, in_memory=True, removed=self._renew_lease)
         forking.watch(self)
 

@@ -11,7 +11,7 @@ from functools import partial
 from pathlib import Path
 from time import monotonic_ns, time_ns
 
-from unilab_metrics.errors import SpoolError, StorageError
+from unilab_metrics.errors import SpoolError, StorageError, why
 from unilab_metrics.publish import losses
 from unilab_metrics.publish.aggregator_care import StandIn, Supervise
 from unilab_metrics.publish.connection import FindBus
@@ -113,8 +113,10 @@ def _spool_of(
         return _new_spool(launch_directory, identity, counted)
     except (OSError, StorageError) as error:
         counted.note(error)
-        late = LateSpool(identity, counted, partial(_make_place, launch_directory), error)
-        text = f"metrics of the {identity.key.place} are not logged: {error}; it is tried again"
+        is_bare = isinstance(error, OSError)
+        reason = f"{launch_directory}: {why(error)}" if is_bare else str(error)
+        late = LateSpool(identity, counted, partial(_make_place, launch_directory), reason)
+        text = f"metrics of the {identity.key.place} are not logged: {reason}; it is tried again"
         late.append(
             RecordKind.EVENT,
             lambda mono, unix: encode_payload(EventFrame("warning", text, mono, unix)),

@@ -18,6 +18,7 @@ from unilab_metrics.publish.spool import Spool
 from unilab_metrics.storage.held_directory import HeldDirectory
 from unilab_metrics.storage.path_text import path_text
 from unilab_metrics.storage.spool_owner import RunFile
+from unilab_metrics.transport.rendezvous import bus_directory
 
 ABANDONED_AFTER_NS = 10_000_000_000
 """Who closes waits this long for an aggregator that somebody else must start, or that has never
@@ -131,7 +132,11 @@ class Prospects:
             return unsent.untold(count, self._spool.last_trouble, self._why)
         if self._never_opened:
             return unsent.without_run(self.unsent, self._spool.directory, self._never_opened)
-        return unsent.left_behind(self._rest, self._spool.directory, self._find_run(), self._why)
+        run_dir = self._find_run()
+        is_opened = run_dir is None or self._connection.was_found or bus_directory(run_dir).is_dir()
+        if run_dir is not None and not is_opened:
+            return unsent.before_run(self.unsent, self._spool.directory, run_dir)
+        return unsent.left_behind(self._rest, self._spool.directory, run_dir, self._why)
 
     @property
     def _rest(self) -> unsent.Rest:

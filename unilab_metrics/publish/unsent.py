@@ -84,12 +84,27 @@ def left_behind(rest: Rest, spool: Path, run_dir: Path | None, why: str) -> str:
 
 
 def without_run(unsent: int, spool: Path, why: str) -> str:
-    """As :func:`left_behind`, for a run that has never been opened."""
+    """As :func:`left_behind`, for a run that this process could not open."""
+    make = _make_run("RUN_DIR", spool, ", with a RUN_DIR that can be written,")
+    return (
+        f"{unsent} unsent: these frames wait in {spool} (there is no run directory: {why}); {make}"
+    )
+
+
+def before_run(unsent: int, spool: Path, run_dir: Path) -> str:
+    """As :func:`left_behind`, for a process whose rank 0 has never opened the run."""
+    make = _make_run(shlex.quote(os.fspath(run_dir)), spool)
+    return (
+        f"{unsent} unsent: these frames wait in {spool} (rank 0 has opened no run in {run_dir}); the "
+        f"next attempt with that run directory takes them in, or {make}"
+    )
+
+
+def _make_run(folder: str, spool: Path, remark: str = "") -> str:
     launch = shlex.quote(os.fspath(spool.parent))
     return (
-        f"{unsent} unsent: these frames wait in {spool} (there is no run directory: {why}); "
-        "`mkdir -m 700 -p RUN_DIR/bus`, with a RUN_DIR that can be written, and "
-        f"`unilab-metrics aggregate RUN_DIR --spool {launch}` make a run of them"
+        f"`mkdir -m 700 -p {folder}/bus`{remark} and "
+        f"`unilab-metrics aggregate {folder} --spool {launch}` make a run of them"
     )
 
 

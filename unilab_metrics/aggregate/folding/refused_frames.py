@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Container
 from typing import TYPE_CHECKING
 
-from unilab_schema.codec import RecordKind
+from unilab_schema.codec import FrameDecodeError, RecordKind
 
 if TYPE_CHECKING:
     from unilab_metrics.aggregate.folding.sources import SourceState
@@ -33,9 +33,11 @@ class RefusedFrames:
             return
         self._known.add((source.index, kind))
         reason = str(error)[:_MAX_REASON_CHARS] or type(error).__name__
+        if not isinstance(error, FrameDecodeError):
+            reason = f"{_name_of(kind)}: {reason}"
         self._untold.append(
-            f"a frame of the {source.name} is refused ({_name_of(kind)}): {reason}; it and further "
-            "ones are counted as quarantined"
+            f"a frame of the {source.name} is refused ({reason}); it and further ones of its kind "
+            "are counted as quarantined"
         )
 
     def take(self, told: Container[str]) -> list[str]:

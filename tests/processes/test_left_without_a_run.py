@@ -1,0 +1,86 @@
+"""Ranks whose rank 0 has died before it opened the run: what they are told is true."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from real_runs import until
+from spooled import spooled_publisher
+
+from unilab_metrics.run.summary import read_summary
+from unilab_metrics.run.verify import verify_run
+
+_RANK = """
+import sys, unilab_metrics as um
+rank, run_dir, first = int(sys.argv[1]), sys.argv[2], int(sys.argv[3])
+publisher = um.init(
+    algorithm="sac", task="t", sim_backend="x", run_dir=run_dir, rank=rank, world_size=2
+)
+for iteration in range(first, first + 5):
+    publisher.log({"a": 1.0 + rank}, iteration=iteration)
+publisher.close(0.2 if sys.argv[4:] else 20)
+"""
+
+
+def rank(number: int, run_dir: Path, first: int, env: dict[str, str], *alone: str) -> str:
+    """Its error output."""
+    command = [sys.executable, "-c", _RANK, str(number), str(run_dir), str(first), *alone]
+    done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=60, check=True)
+    return done.stderr
+
+
+@pytest.fixture
+def env(short_path: Path) -> dict[str, str]:
+    places = {"UNILAB_METRICS_SPOOL": short_path / "spools", "UNILAB_METRICS_RUNTIME": short_path}
+    for place in places.values():
+        place.mkdir(mode=0o700, exist_ok=True)
+    return {**os.environ, **{name: str(place) for name, place in places.items()}}
+
+
+def test_a_run_that_is_not_there_is_not_to_be_recovered(tmp_path: Path) -> None:
+    run_dir = tmp_path / "run"
+    publisher = spooled_publisher(tmp_path, rank=1, find_run=lambda: run_dir)
+    publisher.log({"a": 1.0}, iteration=1)
+    with pytest.warns(RuntimeWarning, match="3 unsent: .*the next attempt") as said:
+        publisher.close(0)
+    assert "recover" not in str(said[0].message)
+    publisher = spooled_publisher(tmp_path, rank=1, find_run=lambda: run_dir)
+    (run_dir / "bus").mkdir(parents=True)
+    with pytest.warns(RuntimeWarning, match="1 unsent: .*`unilab-metrics recover"):
+        publisher.close(0)
+
+
+@pytest.mark.slow
+def test_the_commands_make_a_run_of_what_waits(tmp_path: Path, env: dict[str, str]) -> None:
+    run_dir = tmp_path / "a run"
+    said = rank(1, run_dir, 1, env, "alone")
+    assert "rank 0 has opened no run in" in said
+    assert "next attempt" in said
+    mkdir, aggregate = re.findall(r"`([^`]+)`", said)
+    subprocess.run(shlex.split(mkdir), check=True)
+    command = [
+        sys.executable,
+        "-m",
+        *shlex.split(aggregate.replace("unilab-metrics", "unilab_metrics", 1)),
+    ]
+    subprocess.run(command, env=env, check=True, capture_output=True, timeout=60)
+    assert verify_run(run_dir).history.updates == 5
+
+
+@pytest.mark.slow
+def test_the_next_attempt_takes_them_in(tmp_path: Path, env: dict[str, str]) -> None:
+    run_dir = tmp_path / "run"
+    rank(1, run_dir, 1, env, "alone")
+    ranks = [
+        subprocess.Popen([sys.executable, "-c", _RANK, str(n), str(run_dir), "6"], env=env)
+        for n in (0, 1)
+    ]
+    assert [process.wait(60) for process in ranks] == [0, 0]
+    until(lambda: read_summary(run_dir))
+    assert verify_run(run_dir).history.updates == 10
