@@ -30,10 +30,10 @@ def meet():
 if attempt == "0" and sys.argv[3] == "late":
     failed = marks / "failed"
     def meet():
-        if rank == "0":
-            failed.touch()
-        else:
+        if rank == "1":
             os._exit(0)
+        publisher.close(timeout_s=0.0, status="failed")
+        failed.touch()
     if rank == "1":
         import signal
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
