@@ -5,21 +5,36 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
-from cut_off_run import end, log, newest, open_run_directory, source, whole_run
+from cut_off_run import end, kill, log, newest, open_run_directory, source, whole_run
 
+from unilab_metrics.aggregate.journaling.evidence import DURABLE_FILE
+from unilab_metrics.aggregate.leaving.leftovers import SpoolDirectories
+from unilab_metrics.aggregate.offline import OfflineJournal
 from unilab_metrics.cli.root import commands
 from unilab_metrics.config import RUN_SUMMARY_FILE
 from unilab_metrics.run.event_points import Point, held_position, marked_points
 from unilab_metrics.run.recovering import Recovery, recover_run
 from unilab_metrics.run.verify import verify_run
+from unilab_metrics.storage.segments import read_segment_header
 from unilab_metrics.subscribe.history import HistoryReader
 from unilab_metrics.transport.rendezvous import bus_directory
-from unilab_schema.updates import AttemptOpened, HistoryEntry, Update
+from unilab_metrics.write.backends.event_files import own_files
+from unilab_metrics.write.backends.tensorboard import TensorBoardBackend
+from unilab_schema.updates import (
+    AttemptOpened,
+    BlobUpdate,
+    EventUpdate,
+    HistoryEntry,
+    RunEnded,
+    Supplement,
+    Update,
+)
 
 ITERATIONS = 20
 
@@ -121,3 +136,69 @@ def test_the_next_attempt_goes_on_behind_it(half: str, how: str, whole: Path) ->
     assert points(whole)[: len(written)] == written
     assert len([p for p in points(whole) if p.tag == "Loss/value"]) == 2 * ITERATIONS
     assert verify_run(whole).history.ended == "completed"
+
+
+def test_a_backend_that_has_passed_over_a_hole_gets_what_it_lacks(whole: Path) -> None:
+    before = points(whole)
+    DAMAGES["middle"](newest(bus_directory(whole), "history"))
+    for path in own_files(whole):
+        path.unlink()
+    backend = TensorBoardBackend(whole)
+    with HistoryReader(bus_directory(whole), backend.open(journal_of(whole))) as reader:
+        for record in reader.poll(1_000_000):
+            backend.write([record])
+            backend.flush()
+    backend.close()
+    assert 0 < len(points(whole)) < len(before)
+    recover_run(whole)
+    assert points(whole) == before
+    assert verify_run(whole).history.ended == "completed"
+
+
+def journal_of(run_dir: Path) -> str:
+    header = read_segment_header(newest(bus_directory(run_dir), "wal"))
+    assert header is not None
+    return header.epoch.journal.hex()
+
+
+@pytest.mark.parametrize(
+    ("how", "knows"), [("removed", "all"), ("half", "all"), ("removed", "nothing")]
+)
+def test_what_a_source_sends_again_is_told_and_sealed_once(
+    how: str, knows: str, run_dir: Path
+) -> None:
+    open_run_directory(run_dir)
+    publisher = source()
+    publisher.start_training()
+    log(publisher, range(ITERATIONS))
+    publisher.text("note", "once", step=3)
+    publisher.event("warning", "hot")
+    kill(publisher)
+    spool = Path(publisher.identity.spool_path)
+    shutil.copytree(spool, run_dir / "copy")
+    journal = OfflineJournal(bus_directory(run_dir), SpoolDirectories([spool.parent]))
+    # As of an aggregator that dies before all of it is sealed.
+    journal._liveness.adopt_orphans()
+    for _ in range(ITERATIONS // 2):
+        decision = journal._core.decider.flush(0, 0)
+        assert decision is not None
+        journal._core.fold(decision)
+    journal.make_durable(10.0)
+    journal.close()
+    before = [e for e in entries(run_dir) if not isinstance(e[1], RunEnded)]
+    if not spool.exists():
+        shutil.copytree(run_dir / "copy", spool)
+    DAMAGES[how](newest(bus_directory(run_dir), "wal"))
+    if knows == "nothing":
+        (bus_directory(run_dir) / DURABLE_FILE).unlink()
+    recover_run(run_dir)
+    after = entries(run_dir)
+    assert after[: len(before)] == before
+    updates = [entry.iteration for _, entry, _ in after if isinstance(entry, Update)]
+    assert updates == list(range(ITERATIONS))
+    assert not [entry for _, entry, _ in after if isinstance(entry, Supplement)]
+    told = [e.frame for _, e, _ in after if isinstance(e, EventUpdate | BlobUpdate) and e.source]
+    assert len(told) == len(set(map(repr, told)))
+    assert {p.tag for p in points(run_dir)} >= {"Loss/value"}
+    assert len([p for p in points(run_dir) if p.tag == "Loss/value"]) == ITERATIONS
+    assert verify_run(run_dir).history.ended == "failed"

@@ -14,7 +14,8 @@ class Position(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     history again from the record after this one, for the chunks of blobs that were not whole
     yet; nothing up to ``update`` is written again. ``journal``: hex id of the history that
     the sequences belong to. ``attempt``, ``iteration``, ``step``: of the newest update.
-    ``reopened``: that attempt has not written an update yet.
+    ``reopened``: that attempt has not written an update yet. ``lost``: the first update that was
+    passed over because the history lacked it, 0 for none.
     """
 
     update: int = 0
@@ -26,6 +27,7 @@ class Position(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     iteration: int | None = None
     step: int = 0
     reopened: bool = False
+    lost: int = 0
 
     def of_journal(self, journal: str) -> Position:
         """What it means in ``journal``: in another one everything is new, and what the
@@ -35,7 +37,7 @@ class Position(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         if not self.journal:
             return msgspec.structs.replace(self, journal=journal)
         return msgspec.structs.replace(
-            self, journal=journal, update=0, replay=0, attempt=0, reopened=True
+            self, journal=journal, update=0, replay=0, attempt=0, reopened=True, lost=0
         )
 
 

@@ -139,8 +139,10 @@ class Selection:
 
     def _reach(self, sequence: int) -> None:
         # Layouts carry sequence 0.
-        if sequence > self._at.update:
-            self._at = msgspec.structs.replace(self._at, update=sequence)
+        after = self._at.update + 1
+        if sequence >= after:
+            lost = self._at.lost or (after if sequence > after else 0)
+            self._at = msgspec.structs.replace(self._at, update=sequence, lost=lost)
 
     def _open_attempt(self, entry: AttemptOpened) -> None:
         later = entry.attempt > self._at.attempt

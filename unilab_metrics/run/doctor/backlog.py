@@ -144,7 +144,7 @@ def _missing(patient: Patient, journal: Recovered) -> Iterator[Finding]:
     if problem:
         yield Finding(_SUBJECT, ERROR, problem, "put the wal back from a copy")
     lacking = journal.state.data.next_update - 1 - last
-    if lacking > 0 and patient.aggregator_pid is None:
+    if lacking > 0 and patient.aggregator_pid is None and not journal.faults:
         names = in_files([path.name for path in list_segments(patient.bus_dir, "history")])
         text = f"the history lacks {lacking:,} updates that the wal accounts for{names}"
         yield Finding(_SUBJECT, ERROR, text, patient.completion)

@@ -6,7 +6,7 @@ import os
 import re
 import secrets
 import socket
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
@@ -73,12 +73,14 @@ def read_records(path: Path) -> Iterator[EventRecord]:
                     return
 
 
-def find_mark(path: Path) -> Marked:
-    """Reads the whole file. Raises ``OSError``."""
+def find_mark(path: Path, counts: Callable[[Position], bool] = lambda _: True) -> Marked:
+    """Reads the whole file; ``counts``: whether a mark does. Raises ``OSError``."""
     position: Position | None = None
     end = 0
     for number, record in enumerate(read_records(path)):
         mark = read_mark(record.data)
+        if mark is not None and not counts(mark):
+            continue
         if mark is not None:
             position = mark
         if mark is not None or number == 0:

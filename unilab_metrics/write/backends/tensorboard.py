@@ -17,6 +17,8 @@ from typing import TYPE_CHECKING
 from unilab_metrics import crash_points
 from unilab_metrics.errors import StorageError, why
 from unilab_metrics.storage.segments import SegmentWriter
+from unilab_metrics.subscribe.history import HistoryReader
+from unilab_metrics.transport.rendezvous import bus_directory
 from unilab_metrics.write.backends.base import BackendError
 from unilab_metrics.write.backends.event_encoding import (
     EventEncoder,
@@ -76,21 +78,27 @@ class TensorBoardBackend:
         return self._file.path if self._file else None
 
     def open(self, journal: str = "") -> int:
-        """See ``Backend``; cuts our newest files after their last mark."""
-        position = Position()
+        """See ``Backend``; cuts our newest files after their last mark. Where that had passed
+        over updates that the history has again by now, after the last one before them."""
         try:
-            for path in reversed(own_files(self._run_dir)):
-                marked = find_mark(path)
-                if marked.end < marked.size_bytes:
-                    os.truncate(path, marked.end)
-                if marked.position is not None:
-                    position = marked.position
-                    break
+            position = self._cut(lambda _: True)
+            lost = position.lost
+            if lost and position.journal == journal and _is_there(self._run_dir, lost):
+                position = self._cut(lambda mark: mark.journal != journal or mark.update < lost)
         except OSError as error:
             raise BackendError(error.filename or self._run_dir, why(error)) from error
         self._held = position.of_journal(journal)
         self._selection = Selection(self._held, self._log_interval)
         return min(self._held.update, self._held.replay)
+
+    def _cut(self, counts: Callable[[Position], bool]) -> Position:
+        for path in reversed(own_files(self._run_dir)):
+            marked = find_mark(path, counts)
+            if marked.end < marked.size_bytes:
+                os.truncate(path, marked.end)
+            if marked.position is not None:
+                return marked.position
+        return Position()
 
     def write(self, records: Sequence[HistoryRecord]) -> None:
         """See ``Backend``; only encodes."""
@@ -146,3 +154,9 @@ class TensorBoardBackend:
             if self._file is not None:
                 self._file.close()
                 self._file = None
+
+
+def _is_there(run_dir: Path, update: int) -> bool:
+    """Whether the history has this update."""
+    with HistoryReader(bus_directory(run_dir), update - 1) as reader:
+        return any(record.sequence == update for record in reader.poll(1))
