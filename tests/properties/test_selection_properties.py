@@ -112,7 +112,9 @@ def test_steps_fall_only_at_a_restart_and_to_its_step(
                 assert item.step >= last
                 last = item.step
     assert selection.position.update == records[-1].sequence
-    assert selection.position.replay == records[-1].sequence
+    # What is found after the end may hold the rest of a blob.
+    is_whole = selection.position.replay == records[-1].sequence
+    assert is_whole or selection.given_up_blobs
 
 
 @given(histories())
