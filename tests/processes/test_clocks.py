@@ -115,7 +115,7 @@ def test_equal_stamps_keep_the_order_of_the_calls(tmp_path: Path) -> None:
     run_dir = tmp_path / "run"
     with SteeredRank(run_dir, 0, 1) as zero:
         zero.ready()
-        stopped = "import unilab_metrics.publish.spool as s; s.time_ns = lambda: 10**18; "
+        stopped = "import unilab_metrics.publish.spool_records as s; s.time_ns = lambda: 10**18; "
         stopped += "s.monotonic_ns = lambda now=s.monotonic_ns(): now"
         zero.do(f"exec {stopped}")
         zero.log(0, 19)
