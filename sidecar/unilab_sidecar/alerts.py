@@ -49,6 +49,8 @@ def alerts(picture: Picture) -> tuple[Alert, ...]:
         found += _of_writers(picture)
     if quarantined := picture.journal.quarantined:
         found.append(Alert(f"{quarantined:,} frames quarantined"))
+    if dropped := _dropped(picture.sources):
+        found.append(Alert(dropped, "warn"))
     return tuple(found)
 
 
@@ -96,6 +98,19 @@ def _losses(picture: Picture) -> list[Alert]:
         else:
             others.append(_place(source))
     return [Alert(text) for text in told] + ([Alert(f"lost: {_listed(others)}")] if others else [])
+
+
+def _dropped(sources: Iterable[SourceStatus]) -> str:
+    """What was not logged, or found no room in the run, and whose it was; empty for nothing."""
+    counts: dict[str, int] = {}
+    places: dict[str, list[str]] = {}
+    for source in sources:
+        for reason, count in source.drops.items():
+            if count:
+                counts[reason] = counts.get(reason, 0) + count
+                places.setdefault(reason, []).append(_place(source))
+    texts = (f"{n:,} {clean(reason)} ({_listed(places[reason])})" for reason, n in counts.items())
+    return f"dropped: {_listed(texts)}" if counts else ""
 
 
 def _of_writers(picture: Picture) -> list[Alert]:

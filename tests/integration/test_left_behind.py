@@ -43,6 +43,7 @@ def warning_of_close(publisher: Publisher, timeout_s: float = 0.0) -> str:
 
 def test_what_is_unsent_is_named_once(tmp_path: Path) -> None:
     run_dir = tmp_path / "logs" / "a run"
+    (run_dir / "bus").mkdir(parents=True)
     publisher = spooled_publisher(tmp_path, find_run=lambda: run_dir)
     publisher.log({"a": 1.0}, iteration=0)
     assert warning_of_close(publisher) == (

@@ -60,7 +60,7 @@ def test_a_run_that_is_not_there_is_not_to_be_recovered(tmp_path: Path) -> None:
 def test_the_commands_make_a_run_of_what_waits(tmp_path: Path, env: dict[str, str]) -> None:
     run_dir = tmp_path / "a run"
     said = rank(1, run_dir, 1, env, "alone")
-    assert "rank 0 has opened no run in" in said
+    assert "no run is to be seen in" in said
     assert "next attempt" in said
     mkdir, aggregate = re.findall(r"`([^`]+)`", said)
     subprocess.run(shlex.split(mkdir), check=True)

@@ -30,6 +30,11 @@ def sources(run: SampleRun, *states: str, skew_s: float = 0.0) -> tuple[SourceSt
     return (*made[:-1], structs.replace(made[-1], clock_skew_s=skew_s))
 
 
+def dropping(run: SampleRun, drops: dict[str, int]) -> tuple[SourceStatus, ...]:
+    made = sources(run, "live", "live", "live", "live")
+    return (*made[:-1], structs.replace(made[-1], drops=drops))
+
+
 def writer(state: str, update: int, said: str = "", age_s: float = 0.1) -> BackendStatus:
     return BackendStatus("tensorboard", state, update, 1, said, age_s)
 
@@ -59,6 +64,10 @@ def troubles(run: SampleRun, training: Picture) -> dict[str, tuple[Picture, list
         ),
         "silent": (silent, ["silent: collector of rank 1 for 41 s"]),
         "skewed": (skewed, ["clocks differ: collector of rank 1 +90 s"]),
+        "dropped": (
+            replace(fine, sources=dropping(run, {"spool_unavailable": 1200, "bad_tag": 3})),
+            ["dropped: 1,200 spool_unavailable (collector of rank 1), 3 bad_tag (collector of rank 1)"],
+        ),
         "failed writer": (
             replace(fine, backends=(writer("failed", 3, NO_ROOM),)),
             [f"writer of tensorboard failed: {NO_ROOM}"],

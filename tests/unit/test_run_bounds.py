@@ -12,7 +12,14 @@ import psutil
 import pytest
 from sources_on_paper import MS, PaperRun, PaperSource
 
-from unilab_metrics.aggregate.folding import facts, reduction, remembering, sources, update_layouts
+from unilab_metrics.aggregate.folding import (
+    facts,
+    reduction,
+    remembering,
+    reports,
+    sources,
+    update_layouts,
+)
 from unilab_metrics.aggregate.folding.entries import AcceptedBatch, BusNews, Seal
 from unilab_metrics.aggregate.folding.limits import MAX_REASONS, bounded_counts, hello_fault
 from unilab_metrics.aggregate.folding.packed import unpack_values
@@ -161,6 +168,20 @@ def test_values_of_reports_beyond_the_limit_are_counted_each_time_and_shown(
     assert isinstance(published.entry, Update)
     sealed = dict(zip(published.tags, unpack_values(published.entry.values), strict=True))
     assert sealed["Bus/dropped/too_many_run_tags"] == 10.0
+
+
+def test_reports_that_no_iteration_takes_in_are_counted_as_far_as_nothing_of_them_holds(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(reports, "MAX_PENDING_REPORTS", 10)
+    run, _ = learner()
+    collector = run.join(0, "collector")
+    run.fold(collector.batch(DefinitionFrame(MetricSpec("flow", "user", "", "sum", "sum"))))
+    for k in range(11):
+        run.fold(collector.report({"flow": 1.0, "state": 2.0}, t=k))
+    state = run.state.data.sources[1]
+    assert state.dropped() == {"too_many_reports": 6}
+    assert set(state.reports.held.states) == {"state"}
 
 
 def test_a_frame_that_is_refused_gets_words_once_for_its_kind(

@@ -95,7 +95,7 @@ def before_run(unsent: int, spool: Path, run_dir: Path) -> str:
     """As :func:`left_behind`, for a process whose rank 0 has never opened the run."""
     make = _make_run(shlex.quote(os.fspath(run_dir)), spool)
     return (
-        f"{unsent} unsent: these frames wait in {spool} (rank 0 has opened no run in {run_dir}); the "
+        f"{unsent} unsent: these frames wait in {spool} (no run is to be seen in {run_dir}); the "
         f"next attempt with that run directory takes them in, or {make}"
     )
 

@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from unilab_metrics.aggregate.folding.facts import take_definition, take_summary
 from unilab_metrics.aggregate.folding.limits import (
+    TOO_MANY_REPORTS,
     TOO_MANY_RUN_TAGS,
     bounded_counts,
     check_numbers,
 )
 from unilab_metrics.aggregate.folding.merging import MOST_FRAMES, merged_frames
 from unilab_metrics.aggregate.folding.passing_over import is_told
-from unilab_metrics.aggregate.folding.reports import Report, reduce_over_time
+from unilab_metrics.aggregate.folding.reports import (
+    Report,
+    flowing_values,
+    reduce_over_time,
+)
 from unilab_metrics.aggregate.folding.sources import (
     SourceState,
     dense_key_set,
@@ -37,6 +43,7 @@ from unilab_schema.frames import (
     SparseFrame,
     TagNames,
 )
+from unilab_schema.metrics import OverTime
 from unilab_schema.updates import BlobUpdate, EventUpdate, PointsUpdate
 
 if TYPE_CHECKING:
@@ -181,12 +188,14 @@ def _take_report(
     reports.add(Report(frame.mono_ns, key_set, frame.values, frame.weights, frame.env_steps))
     overflow = reports.overflow()
     if overflow:
-        reduce_over_time(
-            overflow,
-            reports.held,
-            state.key_sets.tags,
-            lambda tag: state.columns.spec(tag).over_time,
-        )
+        tags_of, over_time = state.key_sets.tags, _over_time(state)
+        if flowing := flowing_values(overflow, tags_of, over_time):
+            source.refuse(TOO_MANY_REPORTS, flowing)
+        reduce_over_time(overflow, reports.held, tags_of, over_time)
+
+
+def _over_time(state: AggregatorState) -> Callable[[str], OverTime]:
+    return lambda tag: state.columns.spec(tag).over_time
 
 
 def _count_nameless(state: AggregatorState, source: SourceState, key_set: int) -> None:

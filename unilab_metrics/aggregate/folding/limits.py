@@ -31,6 +31,8 @@ MAX_REASONS = 32
 """Reasons of drops that one source may name; the rest is one more."""
 TOO_MANY_RUN_TAGS = "too_many_run_tags"
 """Values of tags beyond the number, or the length, of the names that a run may have."""
+TOO_MANY_REPORTS = "too_many_reports"
+"""Values of reports that have waited for an iteration while too many others came."""
 MAX_NS = 2**62
 _MAX_NAME_CHARS = 256
 _MAX_REASON_CHARS = 64

@@ -144,6 +144,20 @@ def reduce_over_time(
     return Vector(tuple(result), all_totals, None if all_ones else all_weights)
 
 
+def flowing_values(
+    reports: list[Report],
+    tags_of: Callable[[int], tuple[str, ...]],
+    over_time: Callable[[str], OverTime],
+) -> int:
+    """How many values are of tags of which nothing holds until the next report."""
+    return sum(
+        over_time(tag) in ("mean", "sum")
+        for report in reports
+        for tag in tags_of(report.key_set)
+        if tag
+    )
+
+
 def _extreme(a: Part, b: Part, *, largest: bool) -> Part:
     mean_a = a[0] / a[1] if a[1] else np.nan
     mean_b = b[0] / b[1] if b[1] else np.nan

@@ -16,6 +16,7 @@ from unilab_metrics.run.doctor.finding import ERROR, OK, WARNING, Finding
 from unilab_metrics.run.doctor.patient import Patient
 from unilab_metrics.run.event_points import held_position
 from unilab_metrics.run.lost_wal import wal_problem
+from unilab_metrics.run.verify_report import dropped_text
 from unilab_metrics.storage.filesystem import check_private
 from unilab_metrics.storage.lease import is_free
 from unilab_metrics.storage.records import damaged_at_end, scan
@@ -48,6 +49,10 @@ def examine(patient: Patient) -> Iterator[Finding]:
     lost = sum(source.lost_frames for source in data.sources)
     if lost:
         yield Finding(_SUBJECT, WARNING, f"{lost:,} frames are lost, and named in the journal")
+    for source in data.sources:
+        if source.attempt == data.attempt and (drops := source.dropped()):
+            text = f"the {source.identity.key.place} has dropped {dropped_text(drops)}"
+            yield Finding(_SUBJECT, WARNING, text)
     if data.ended is not None:
         yield from _backends(patient, last)
         if not os.path.lexists(patient.run_dir / RUN_SUMMARY_FILE):
