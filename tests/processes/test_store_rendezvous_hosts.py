@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from fault_rank import STOP_COLLECTORS, STOP_LEARNERS
 from network_training import LEARNER_0, LEARNER_1, NetworkTraining, until
 from two_hosts import TwoHosts, lacking
 
@@ -68,11 +69,10 @@ def training(short_path: Path) -> Iterator[Apart]:
         print("".join(map(made.words_of, (LEARNER_0, LEARNER_1))))
 
 
-def finish(training: Apart) -> None:
-    training.hears_the_collector()
+def finish(training: Apart, *, at_least: int = 50) -> None:
     outcome = training.finish()
     assert outcome.faults == [], [training.words_of(place) for place in training.processes]
-    assert outcome.published > 50
+    assert outcome.published > at_least
     assert training.left_on_b() == []
     words = "".join(map(training.words_of, training.processes))
     assert "Traceback" not in words
@@ -95,7 +95,17 @@ def test_rank_is_found_and_let_in_through_the_store_alone(training: Apart) -> No
     for name in ("publish.key", "watch.key", "server.key"):
         of_run = keys.key_directory(training.run_dir / "bus") / name
         assert of_run.read_text() != pairs[0].read_text()
+    training.hears_the_collector()
     finish(training)
+
+
+def test_a_training_of_one_iteration_waits_for_the_rank_that_is_being_let_in(
+    training: Apart,
+) -> None:
+    for name in (STOP_COLLECTORS, STOP_LEARNERS):
+        (training.ledgers / name).touch()
+    training.start(LEARNER_0, LEARNER_1)
+    finish(training, at_least=1)
 
 
 def test_an_aggregator_that_comes_back_elsewhere_is_found_through_the_store(
@@ -113,6 +123,7 @@ def test_an_aggregator_that_comes_back_elsewhere_is_found_through_the_store(
     assert after is not None
     assert after.tcp_ingest != before.tcp_ingest
     training.goes_on(2, count=10)
+    training.hears_the_collector()
     finish(training)
 
 
@@ -126,6 +137,7 @@ def test_a_cut_cable_costs_no_frame_and_no_stack_trace(training: Apart) -> None:
     assert training.cost_us(LEARNER_1, calls) < 5 * cost_us + 500
     training.hosts.mend()
     training.goes_on(2, count=10)
+    training.hears_the_collector()
     finish(training)
 
 
@@ -139,4 +151,5 @@ def test_what_a_dead_rank_has_left_is_sent_by_its_collector(training: Apart) -> 
     training.kill(LEARNER_1)
     training.hosts.mend()
     training.goes_on(1, count=10)
+    training.hears_the_collector()
     finish(training)

@@ -38,7 +38,7 @@ def alone(learners: int = 2) -> PaperRun:
 def test_one_is_waited_for_once_and_not_for_long(monkeypatch: pytest.MonkeyPatch) -> None:
     clock, paper = Clock(monkeypatch), alone()
     patience = Patience(Options(), paper.state.data)
-    announced = Announced(paper.state.data, lambda: frozenset({1}))
+    announced = Announced(paper.state.data, lambda: frozenset({1}), listens=True)
     assert not patience.is_over(announced.ranks)
     clock.now_s += WAIT_S - 0.1
     assert not patience.is_over(announced.ranks)
@@ -52,11 +52,22 @@ def test_one_is_waited_for_once_and_not_for_long(monkeypatch: pytest.MonkeyPatch
 def test_who_has_spoken_is_known_and_not_announced(monkeypatch: pytest.MonkeyPatch) -> None:
     Clock(monkeypatch)
     paper = alone(3)
-    announced = Announced(paper.state.data, lambda: frozenset({0, 1, 2, 7}))
+    announced = Announced(paper.state.data, lambda: frozenset({0, 1, 2, 7}), listens=False)
     assert announced.ranks() == {1, 2}
     paper.join(1, learners=3, started=14)
     assert announced.ranks() == {2}
-    assert Announced(paper.state.data, frozenset).ranks() == frozenset()
+    assert Announced(paper.state.data, frozenset, listens=False).ranks() == frozenset()
+
+
+@pytest.mark.parametrize(("elapsed_s", "awaited"), [(10.0, {1}), (40.0, set[int]())])
+def test_after_half_a_minute_only_those_with_a_key_are_waited_for(
+    elapsed_s: float, awaited: set[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Clock(monkeypatch)
+    data = alone().state.data
+    data.elapsed_s = data.earlier_elapsed_s + elapsed_s
+    assert Announced(data, frozenset, listens=True).ranks() == awaited
+    assert Announced(data, frozenset, listens=False).ranks() == frozenset()
 
 
 def test_keys_for_one_rank_announce_it() -> None:

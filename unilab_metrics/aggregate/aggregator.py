@@ -159,7 +159,11 @@ class _Aggregator:
         self._newcomers = Newcomers(
             self._spools.roots, lambda incarnation: bool(self._core.state.source_of(incarnation))
         )
-        self._announced = Announced(self._core.state.data, endpoints.announced_ranks)
+        self._announced = Announced(
+            self._core.state.data,
+            endpoints.announced_ranks,
+            listens=bool(endpoints.tcp.ingest),
+        )
         self._writers = Writers(self._core, self._options.backends)
         meter = BusMeter(self._ingest.peers, self._core.commits, self._bad_messages)
         self._core.bus_news = meter.news

@@ -37,7 +37,8 @@ CALM_INTERVAL_S = 1.0
 CALM_AFTER_S = 30.0
 """After that a run is not expected at any moment."""
 ASK_AGAIN_S = 60.0
-HOST_INTERVAL_S = 1.0
+HOST_INTERVAL_S = 0.2
+"""Between two turns at least; while rank 0 does not close, it is called once a second."""
 QUIET_INTERVAL_S = 5.0
 QUIET_AFTER_S = 120.0
 _MOST_A_TURN = 64
@@ -69,7 +70,7 @@ class StoreHost:
         self._keys_of: dict[int, set[str]] = {}
 
     def __call__(self, run_dir: Path) -> None:
-        """A turn, about once a second."""
+        """A turn, if it is time for one."""
         now_s = self._clock()
         if now_s < self._turn_at_s or not self._store.is_there():
             return

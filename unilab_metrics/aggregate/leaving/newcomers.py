@@ -23,6 +23,9 @@ from unilab_schema.identity import Identity
 
 WAIT_S = 2.0
 """How long one newcomer is waited for; one that is refused never says a Hello that counts."""
+_MEETING_S = 30.0
+"""Ranks that begin together on several nodes have found each other by then: counted from
+``init()``, after which all of torch may still have to be imported."""
 _SETTLED_NS = 100_000_000
 """A directory's time stamp is coarse: only an old one shows that nothing was added since."""
 _HEAD_BYTES = 16 * 1024
@@ -82,15 +85,20 @@ class Newcomers:
 
 
 class Announced:
-    """Ranks that have been let in by a key of their own and have not said Hello in this attempt.
+    """Ranks that have been let in by a key of their own and have not said Hello in this attempt;
+    also any other one, if the attempt was over before ranks of other nodes can have found it.
 
     To be asked when nobody else is there any more: from then on each is waited for once, for
     as long as a newcomer of this node. Owned by the aggregator's main thread.
     """
 
-    def __init__(self, data: RunData, announced: Callable[[], frozenset[int]]) -> None:
+    def __init__(
+        self, data: RunData, announced: Callable[[], frozenset[int]], *, listens: bool
+    ) -> None:
+        """``announced``: ranks with a key. ``listens``: whether other nodes can reach us."""
         self._data = data
         self._announced = announced
+        self._listens = listens
         self._attempt = -1
         self._since_mono_ns: dict[int, int] = {}
 
@@ -103,12 +111,14 @@ class Announced:
         if not missing_learners(data):
             return frozenset()
         now = time.monotonic_ns()
-        lacking = self._announced() - joined_ranks(data)
+        is_short = data.elapsed_s - data.earlier_elapsed_s < _MEETING_S
+        coming = range(data.expected_learners)
+        if not (is_short and self._listens):
+            coming = self._announced().intersection(coming)
         return frozenset(
             rank
-            for rank in lacking
-            if rank < data.expected_learners
-            and now - self._since_mono_ns.setdefault(rank, now) <= WAIT_S * 1e9
+            for rank in set(coming) - joined_ranks(data)
+            if now - self._since_mono_ns.setdefault(rank, now) <= WAIT_S * 1e9
         )
 
 
