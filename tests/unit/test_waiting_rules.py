@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from sources_on_paper import MS, PaperRun, two_learners
 
+from unilab_metrics.aggregate.receiving.peers import Peer
+from unilab_schema.control import Batch
+from unilab_schema.frames import Drops
 from unilab_schema.updates import Update
 
 
@@ -37,6 +40,31 @@ def test_rank_that_falls_silent_holds_the_others_up_once() -> None:
     paper.fold(one.iteration(5, {"a": 3.0}))
     paper.settle()
     assert paper.last() == {"a": 2.0}
+
+
+def test_rank_whose_values_cannot_reach_us_holds_nobody_up_until_one_does() -> None:
+    paper, zero, one = two_learners()
+    paper.decider.excuse(one.index)
+    paper.fold(zero.iteration(1, {"a": 1.0}))
+    paper.settle()
+    update, _ = paper.updates()[0]
+    assert isinstance(update, Update)
+    assert (update.ranks_reported, update.ranks_expected, update.missing_ranks) == (1, 2, (1,))
+    paper.fold(one.iteration(2, {"a": 3.0}), zero.iteration(2, {"a": 1.0}))
+    paper.fold(zero.iteration(3, {"a": 1.0}))
+    paper.settle()
+    assert [update.iteration for update, _ in paper.updates()] == [1, 2]
+    assert paper.last() == {"a": 2.0}
+
+
+def test_only_what_newly_fails_to_reach_us_is_an_excuse() -> None:
+    paper, _, one = two_learners()
+    source, peer = paper.state.data.sources[one.index], Peer()
+    batch = Batch(one.identity.incarnation, 0, 0, 0, drops={"spool_unavailable": 3, "bad_tag": 1})
+    assert peer.take(batch, source)
+    assert not peer.take(batch, source)
+    paper.fold(one.batch(Drops({"spool_unavailable": 3})))
+    assert not Peer().take(batch, source), "the aggregator was started again"
 
 
 def test_rank_that_lags_behind_costs_each_iteration_its_deadline_and_no_more() -> None:

@@ -7,6 +7,7 @@ it lives. The hooks are registered once per process, because Python cannot unreg
 
 from __future__ import annotations
 
+import inspect
 import os
 import threading
 import warnings
@@ -36,6 +37,7 @@ FORKED_TEXT = (
     "calls connect()"
 )
 _START_S = 1.0
+_OURS = "unilab_metrics."
 _watched: list[ForkAware] = []
 _forking: list[ForkAware] = []
 
@@ -53,8 +55,11 @@ def forget(thing: ForkAware) -> None:
 
 def warn_caller(text: str) -> None:
     """A ``RuntimeWarning`` at the line that has called the publisher of a spool that refuses."""
+    frame, level = inspect.currentframe(), 1
+    while frame is not None and str(frame.f_globals.get("__name__")).startswith(_OURS):
+        frame, level = frame.f_back, level + 1
     try:
-        warnings.warn(text, RuntimeWarning, stacklevel=5)
+        warnings.warn(text, RuntimeWarning, stacklevel=level)
     except RuntimeWarning:
         # Warnings are errors here, but a training must not end because of us.
         return

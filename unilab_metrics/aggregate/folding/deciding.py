@@ -49,6 +49,11 @@ class Decider:
         """A source said something."""
         self._heard_mono_ns[source] = mono_ns
 
+    def excuse(self, source: int) -> None:
+        """A source says that nothing of what its training logs can reach us; it is not waited for
+        until something does."""
+        self._stragglers[source] = self._state.data.sources[source].frames
+
     def resumed(self, mono_ns: int) -> None:
         """We ourselves stood still until now, so nobody's silence means anything yet."""
         self._resumed_mono_ns = mono_ns

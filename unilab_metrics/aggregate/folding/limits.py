@@ -31,6 +31,8 @@ MAX_REASONS = 32
 """Reasons of drops that one source may name; the rest is one more."""
 TOO_MANY_RUN_TAGS = "too_many_run_tags"
 """Values of tags beyond the number, or the length, of the names that a run may have."""
+SPOOL_UNAVAILABLE = "spool_unavailable"
+"""As sources call it: their calls while they have no spool, of which nothing reaches us."""
 TOO_MANY_REPORTS = "too_many_reports"
 """Values of reports that have waited for an iteration while too many others came."""
 MAX_NS = 2**62

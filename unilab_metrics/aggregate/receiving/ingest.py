@@ -10,11 +10,7 @@ import zmq
 from unilab_metrics import crash_points
 from unilab_metrics.aggregate.core import Core
 from unilab_metrics.aggregate.folding.entries import OpenAttempt
-from unilab_metrics.aggregate.folding.limits import (
-    TOO_MANY_RUN_TAGS,
-    bounded_counts,
-    figures_within,
-)
+from unilab_metrics.aggregate.folding.limits import TOO_MANY_RUN_TAGS
 from unilab_metrics.aggregate.folding.pacing import must_wait
 from unilab_metrics.aggregate.folding.reduction import MAX_RUN_TAGS
 from unilab_metrics.aggregate.folding.refused_frames import refused_of
@@ -243,10 +239,8 @@ class Ingest:
             return
         peer = self._connected(source, routing_id, user)
         self._heard(source, peer, batch.unix_ns)
-        peer.drops = bounded_counts(batch.drops)
-        peer.figures = figures_within(batch.figures)
-        peer.has_news = True
-        peer.must_answer = True
+        if peer.take(batch, source):
+            core.decider.excuse(source.index)
         if not self._takes_from(source):
             peer.was_refused = True
             return

@@ -4,9 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from unilab_metrics.aggregate.folding.limits import (
+    SPOOL_UNAVAILABLE,
+    bounded_counts,
+    figures_within,
+)
 from unilab_metrics.aggregate.folding.sources import SourceState
 from unilab_metrics.aggregate.receiving.skew import ClockSkew
-from unilab_schema.control import SourceFigures, SourceStatus
+from unilab_schema.control import Batch, SourceFigures, SourceStatus
 
 SILENT_AFTER_S = 5.0
 REWIND_INTERVAL_NS = 200_000_000
@@ -40,6 +45,15 @@ class Peer:
     was_refused: bool = False
     told_durable: int = -1
     _rewound: tuple[int, int] = (-1, 0)
+
+    def take(self, batch: Batch, source: SourceState) -> bool:
+        """What the source tells of itself. Whether more of what its training logs has failed to
+        reach us since the last time."""
+        drops = bounded_counts(batch.drops)
+        before = source.dropped(self.drops).get(SPOOL_UNAVAILABLE, 0)
+        self.drops, self.figures = drops, figures_within(batch.figures)
+        self.has_news = self.must_answer = True
+        return drops.get(SPOOL_UNAVAILABLE, 0) > before
 
     def may_rewind(self, cursor: int, mono_ns: int) -> bool:
         """At most once per cursor value in 200 ms, or two rewinds would chase each other."""
