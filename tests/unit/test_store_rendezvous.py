@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -16,7 +17,7 @@ from unilab_metrics.run.far_ranks import FarRank
 from unilab_metrics.run.finding import BusFinder
 from unilab_metrics.run.store_rendezvous import StoreGuest, StoreHost
 from unilab_metrics.run.torch_store import TorchStore, default_store
-from unilab_metrics.storage.filesystem import private_directory
+from unilab_metrics.storage.filesystem import boot_id, private_directory
 from unilab_metrics.storage.places import runtime_directory, spool_candidates
 from unilab_metrics.transport import keys, rendezvous, store_entries
 from unilab_metrics.transport.rendezvous import ConnectionFile, DistantBus, bus_directory
@@ -49,13 +50,13 @@ class Meeting:
     def visitor(self, find: Callable[[], Any]) -> TorchStore:
         return TorchStore(self.troubles.append, find=find, clock=lambda: self.now_s)
 
-    def listen(self, port: int) -> None:
+    def listen(self, port: int, boot_id: str = "another") -> None:
         file = ConnectionFile(
             run_dir=str(self.run_dir),
             journal="0a" * 16,
             pid=port,
             started_unix_ns=port,
-            boot_id="another",
+            boot_id=boot_id,
             host="node-0",
             ingest="ipc:///nowhere",
             announce="",
@@ -111,6 +112,31 @@ def test_a_rank_elsewhere_learns_the_way_and_is_let_in(meeting: Meeting, store: 
     assert secrets_in(store, meeting, route.curve.origin) == []
     watch = keys.read_client(keys.key_path(meeting.bus_dir, "watch"), "watch")
     assert not any(watch.public.encode() in value for value in store.values.values())
+
+
+def test_a_container_of_rank_0s_own_node_goes_the_same_way(meeting: Meeting):
+    meeting.listen(7001, boot_id=boot_id())
+    route = choose_route(meeting.meets(), Path("/nowhere"), "publish")
+    assert route.ingest == "tcp://10.0.0.5:7001"
+    assert route.curve is not None
+
+
+def test_only_a_socket_that_is_there_is_a_way_on_the_node(meeting: Meeting, short_path: Path):
+    meeting.listen(7001, boot_id=boot_id())
+    path = short_path / "1.in"
+    file = rendezvous.read(meeting.bus_dir)
+    file = msgspec.structs.replace(file, ingest=f"ipc://{path}")
+
+    def is_on_the_node() -> bool:
+        return choose_route(file, meeting.bus_dir, "publish").curve is None
+
+    assert not is_on_the_node()
+    path.write_text("no socket")
+    assert not is_on_the_node()
+    path.unlink()
+    with socket.socket(socket.AF_UNIX) as listening:
+        listening.bind(str(path))
+        assert is_on_the_node()
 
 
 def test_nobody_is_sent_away_before_the_key_is_on_the_list(meeting: Meeting):

@@ -91,10 +91,17 @@ def _remove_dead(directory: Path) -> None:
         if not _ENDPOINT_NAME.fullmatch(path.name):
             continue
         with contextlib.suppress(OSError):
-            status = path.lstat()
-            is_ours = stat.S_ISSOCK(status.st_mode) and status.st_uid == os.geteuid()
-            if is_ours and listener_pid(str(path)) is None:
+            if is_own_socket(str(path)) and listener_pid(str(path)) is None:
                 path.unlink()
+
+
+def is_own_socket(path: str) -> bool:
+    """Whether a socket of this user lies there, whoever listens. Raises no ``OSError``."""
+    try:
+        status = os.lstat(path)
+    except OSError:
+        return False
+    return stat.S_ISSOCK(status.st_mode) and status.st_uid == os.geteuid()
 
 
 def listener_pid(path: str) -> int | None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import NamedTuple
 
@@ -10,7 +9,7 @@ from unilab_metrics.errors import KeyFileError
 from unilab_metrics.storage.filesystem import boot_id
 from unilab_metrics.transport import keys
 from unilab_metrics.transport.allow_list import Use
-from unilab_metrics.transport.ipc import ipc_path
+from unilab_metrics.transport.ipc import ipc_path, is_own_socket
 from unilab_metrics.transport.keys import CurveClient
 from unilab_metrics.transport.rendezvous import ConnectionFile, DistantBus, rank_key
 
@@ -45,4 +44,4 @@ def choose_route(file: ConnectionFile, bus_dir: Path, use: Use, rank: int | None
 
 def _is_here(file: ConnectionFile) -> bool:
     # Containers of one node have one boot id, and not always one file system.
-    return file.boot_id == boot_id() and os.path.exists(ipc_path(file.ingest))
+    return bool(file.ingest) and file.boot_id == boot_id() and is_own_socket(ipc_path(file.ingest))
