@@ -70,7 +70,7 @@ def _train(ending: str, starts: str, tmp_path: Path) -> Verified:
     command = [sys.executable, "-m", "torch.distributed.run", "--standalone"]
     command += ["--nproc-per-node", "2", "--max-restarts", "1", str(script), str(logs)]
     command += [ending, starts]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
     assert done.returncode == 0, done.stderr
     run_dir = only_run(logs)
     verified = whole(run_dir, is_restartable=True)

@@ -19,7 +19,7 @@ from unilab_metrics.storage.lease import is_free
 from unilab_metrics.storage.places import held_bytes, runtime_directory, spool_root
 from unilab_metrics.transport.rendezvous import aggregator_lease
 
-DRAIN_S = 10.0
+DRAIN_S = 30.0
 
 
 def start(code: str, *arguments: str, **environment: str) -> subprocess.Popen[str]:
