@@ -17,6 +17,7 @@ IMPURE = {
 PURE = [
     *sorted((ROOT / "schema" / "unilab_schema").rglob("*.py")),
     ROOT / "unilab_metrics" / "helper_life.py",
+    ROOT / "unilab_metrics" / "wording.py",
     ROOT / "unilab_metrics" / "run" / "doctor" / "finding.py",
     ROOT / "unilab_metrics" / "storage" / "records.py",
     *sorted((ROOT / "unilab_metrics" / "aggregate" / "folding").rglob("*.py")),

@@ -47,7 +47,7 @@ def test_event_files_that_were_written_later_are_compared(run_dir: Path) -> None
     backend = make_backend("tensorboard", run_dir)
     run_writer(run_dir, backend, stop=lambda: True, log=lambda _: None, follow=False)
     assert verify_run(run_dir).points_per_tag == {"Loss/value": 5}
-    assert "tensorboard  1 tags, 5 points" in verified(run_dir)
+    assert "tensorboard  1 tag, 5 points" in verified(run_dir)
 
 
 def test_a_backend_that_the_run_has_must_be_there(run_dir: Path) -> None:

@@ -281,4 +281,4 @@ def test_losses_are_told_by_reason(run_dir: Path) -> None:
     output = verify(run_dir, code=ExitCode.OK)
     assert "1 lost (1 not readable in the spool)" in output
     assert "1 bad_step" in output
-    assert "losses       1 frames lost" in output
+    assert "losses       1 frame lost" in output

@@ -18,7 +18,8 @@ Examples
 
 \b
 Exit codes
-  0  everything agrees; of a live run, as far as it has come
+  0  everything agrees; of a live run, as far as it has come. What is missing because it was
+     never journaled (a rank that did not come, calls that were dropped) is said in words
   1  a file that may not be read, or that is none
   3  no run in RUN_DIR
   6  a damaged journal, or one of a version that this program does not know; also settings or a
@@ -41,9 +42,10 @@ def verify(run_dir: Path, log_interval: int | None, *, as_json: bool) -> int:
     """Compare what the processes of RUN_DIR wrote with its journal and its backends.
 
     Spools against the journal: every record once, what is lost named. The wal, folded once
-    more, against the history: the same updates, byte for byte. The history against the
-    TensorBoard files, point by point: counts per tag, values to float32, steps that never
-    fall. Only reads; a live run is compared as far as it has come.
+    more, against the history: the same updates, byte for byte, from the update at which the
+    wal begins, because its oldest segments are retired once a snapshot holds what they say.
+    The history against the TensorBoard files, point by point: counts per tag, values to
+    float32, steps that never fall. Only reads; a live run is compared as far as it has come.
     """
     from unilab_metrics.run.bus_settings import read_settings
     from unilab_metrics.run.verify import verify_run

@@ -31,6 +31,7 @@ from unilab_metrics.subscribe.history import (
     HistoryRecord,
 )
 from unilab_metrics.transport.rendezvous import aggregator_lease, bus_directory
+from unilab_metrics.wording import counted
 from unilab_metrics.write.items import Scalar, Scalars
 from unilab_metrics.write.position import Position
 from unilab_metrics.write.selection import Selection
@@ -91,7 +92,7 @@ class DamagedHistoryError(StorageError):
     exit_code = ExitCode.DAMAGED
 
     def __init__(self, bus_dir: Path, places: int) -> None:
-        where = "1 place" if places == 1 else f"{places} places"
+        where = counted(places, "place")
         names = damaged_segments(bus_dir, HISTORY_PREFIX, HISTORY_KINDS)
         super().__init__(bus_dir, f"the history is damaged in {where}{in_files(names)}")
         self.places = places
@@ -136,11 +137,12 @@ def _verify(run_dir: Path, log_interval: int, *, is_live: bool) -> Verified:
         history.behind = 0
     if history.ended is not None and history.behind and not is_live:
         raise VerificationError(
-            f"tensorboard lacks the last {history.behind} entries; complete it with "
+            f"tensorboard lacks the last {_entries(history.behind)}; complete it with "
             f"`unilab-metrics write {run_dir}`"
         )
     if history.ended is not None and held.unmarked and not is_live:
-        raise VerificationError(f"tensorboard holds {held.unmarked} points beyond its last mark")
+        points = counted(held.unmarked, "point")
+        raise VerificationError(f"tensorboard holds {points} beyond its last mark")
     journal = verify_journal(run_dir, is_live=is_live)
     lost, drops = _losses(run_dir)
     facts = HistoryFacts(history.entries, history.updates, history.ended)
@@ -198,7 +200,7 @@ class _History:
             if at_end:
                 raise DamagedHistoryError(self._bus_dir, at_end)
             if reader.lost_entries:
-                raise VerificationError(f"the history lacks {reader.lost_entries} entries")
+                raise VerificationError(f"the history lacks {_entries(reader.lost_entries)}")
 
     def _check_damage(self, reader: HistoryReader) -> None:
         if reader.damaged:
@@ -279,6 +281,10 @@ def _same_nan(wanted: Point, got: Point) -> bool:
 
 def _text(point: Point) -> str:
     return f"{point.tag} at step {point.step} = {point.value!r}"
+
+
+def _entries(number: int) -> str:
+    return counted(number, "entry", "entries")
 
 
 def _losses(run_dir: Path) -> tuple[int | None, dict[str, int] | None]:

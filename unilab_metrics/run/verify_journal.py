@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple, cast
 
+from unilab_metrics.aggregate.folding.attendance import absent_ranks
 from unilab_metrics.aggregate.folding.sources import SourceState
 from unilab_metrics.aggregate.folding.state import Publication
 from unilab_metrics.aggregate.journaling.evidence import DURABLE_FILE
@@ -15,13 +15,14 @@ from unilab_metrics.errors import ExitCode, StorageError, VerificationError
 from unilab_metrics.run.bus_settings import read_settings
 from unilab_metrics.run.damaged_files import damaged_segments, in_files
 from unilab_metrics.run.summary import read_summary
+from unilab_metrics.run.verify_sources import SourceFacts, source_facts
 from unilab_metrics.storage.lease import settled_pid
 from unilab_metrics.storage.spool_places import nameless_spools, spool_places, spools_in
 from unilab_metrics.storage.spool_reader import LEASE_NAME, SpoolReader
 from unilab_metrics.subscribe.history import HistoryReader, HistoryRecord
 from unilab_metrics.transport.rendezvous import bus_directory
+from unilab_metrics.wording import agreeing, counted
 from unilab_schema.codec import encode_payload
-from unilab_schema.identity import SourceKey
 from unilab_schema.updates import Supplement, Update
 
 
@@ -31,37 +32,22 @@ class DamagedWalError(StorageError):
     exit_code = ExitCode.DAMAGED
 
     def __init__(self, bus_dir: Path, places: int, fault: str = "") -> None:
-        where = "1 place" if places == 1 else f"{places} places"
-        names = damaged_segments(bus_dir, "wal", WAL_KINDS)
-        super().__init__(bus_dir, fault or f"the wal is damaged in {where}{in_files(names)}")
+        where = counted(places, "place") + in_files(damaged_segments(bus_dir, "wal", WAL_KINDS))
+        super().__init__(bus_dir, fault or f"the wal is damaged in {where}")
         self.places = places
 
 
-class SourceFacts(NamedTuple):
-    """One process. ``journaled``: records; ``lost``: sequences that are in no record, and
-    ``reasons`` as far as the wal says them. ``goodbye``: whether its End record is there, which
-    makes the counts exact. ``waiting``: records in its spool that the journal lacks, ``None`` if
-    the spool is not here. ``drops``: calls that never got a sequence."""
-
-    key: SourceKey
-    pid: int
-    host: str
-    attempt: int
-    state: str
-    journaled: int
-    lost: int
-    reasons: dict[str, int]
-    goodbye: bool
-    waiting: int | None
-    drops: dict[str, int]
-
-
 class JournalFacts(NamedTuple):
-    """``refolded``: updates that the wal gave once more, of ``updates``."""
+    """``refolded``: updates that the wal gave once more, of ``updates``; ``first_update``: the
+    one at which it begins, its older segments being retired. ``learners``: ranks that the
+    newest attempt expects, of which ``absent`` have not come."""
 
     refolded: int
     updates: int
     sources: tuple[SourceFacts, ...]
+    first_update: int = 1
+    learners: int = 1
+    absent: tuple[int, ...] = ()
 
 
 def verify_journal(run_dir: Path, *, is_live: bool) -> JournalFacts | None:
@@ -83,12 +69,19 @@ def verify_journal(run_dir: Path, *, is_live: bool) -> JournalFacts | None:
     data = refold.state.data
     waiting = _waiting(run_dir, data.sources, is_live=is_live)
     sources = tuple(
-        _facts(source, refold.reasons.get(source.index, {}), waiting.get(source.index))
+        source_facts(source, refold.reasons.get(source.index, {}), waiting.get(source.index))
         for source in data.sources
     )
     if not is_live and data.ended is not None:
         _check_summary(run_dir, data.attempt, data.next_update - 1, sources)
-    return JournalFacts(refolded, data.next_update - 1, sources)
+    return JournalFacts(
+        refolded,
+        data.next_update - 1,
+        sources,
+        refold.first_update,
+        data.expected_learners,
+        tuple(absent_ranks(data)),
+    )
 
 
 def _compare(bus_dir: Path, refold: Refold, *, is_live: bool) -> int:
@@ -175,27 +168,11 @@ def _waiting(run_dir: Path, sources: list[SourceState], *, is_live: bool) -> dic
             found[source.index] = waiting
         if waiting and not is_live and settled_pid(directory / LEASE_NAME) is None:
             raise VerificationError(
-                f"{waiting:,} records wait in {directory}; take them in with "
+                f"{counted(waiting, 'record')} {agreeing(waiting, 'waits', 'wait')} in "
+                f"{directory}; {agreeing(waiting, 'it is', 'they are')} taken in with "
                 f"`unilab-metrics recover {run_dir}`"
             )
     return found
-
-
-def _facts(source: SourceState, reasons: Mapping[str, int], waiting: int | None) -> SourceFacts:
-    identity = source.identity
-    return SourceFacts(
-        identity.key,
-        identity.pid,
-        identity.host,
-        source.attempt,
-        "finished" if source.ended is not None else source.status,
-        source.cursor - source.lost_frames,
-        source.lost_frames,
-        dict(reasons),
-        source.ended is not None,
-        waiting,
-        source.dropped(),
-    )
 
 
 def _check_summary(
@@ -212,7 +189,10 @@ def _check_summary(
     for source in sources:
         row = told.get((source.key.role, source.key.rank, source.key.instance, source.pid))
         if row is not None and row.get("lost_frames") != source.lost:
+            told_lost = row.get("lost_frames")
+            frames = counted(told_lost, "frame") if isinstance(told_lost, int) else "other frames"
             raise VerificationError(
-                f"the summary says that {row.get('lost_frames')} frames of the "
-                f"{source.key.place} are lost, the journal says {source.lost}"
+                f"the summary says that {frames} of the {source.key.place} "
+                f"{agreeing(1 if told_lost == 1 else 2, 'is', 'are')} lost, the journal says "
+                f"{source.lost:,}"
             )

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from unilab_metrics.run.verify import AttemptFacts, BackendFacts, Verified
-from unilab_metrics.run.verify_journal import JournalFacts, SourceFacts
+from unilab_metrics.run.verify_journal import JournalFacts
+from unilab_metrics.run.verify_sources import ELSEWHERE, GONE, LOST, SourceFacts
+from unilab_metrics.wording import counted
 
 _MOST_SOURCES = 16
 
@@ -16,15 +18,18 @@ def report(verified: Verified) -> list[str]:
     counts = verified.points_per_tag.values()
     history = verified.history
     spread = f", {span(counts)} each" if counts else ""
-    behind = f", {verified.behind} entries behind" if verified.behind else ""
+    behind = verified.behind
+    behind_text = f", {counted(behind, 'entry', 'entries')} behind" if behind else ""
+    size = (
+        f"{counted(history.entries, 'entry', 'entries')}, {counted(history.updates, 'iteration')}"
+    )
     lines = [
-        f"history      {history.entries:,} entries, {history.updates:,} iterations, gap-free, "
-        + (history.ended or "not ended yet"),
+        f"history      {size}, gap-free, {history.ended or 'not ended yet'}",
         *_journal_lines(verified.journal, is_live=verified.is_live),
     ]
     if any(backend.is_compared for backend in verified.backends):
-        points = f"{len(counts)} tags, {sum(counts):,} points{spread}"
-        lines.append(f"tensorboard  {points}, equal to the history{behind}")
+        points = f"{counted(len(counts), 'tag')}, {counted(sum(counts), 'point')}{spread}"
+        lines.append(f"tensorboard  {points}, equal to the history{behind_text}")
     lines += [_backend_line(b, history.entries) for b in verified.backends if not b.is_compared]
     if len(verified.attempts) > 1:
         lines.append(f"attempts     {', '.join(map(_attempt, verified.attempts))}")
@@ -36,7 +41,8 @@ def report(verified: Verified) -> list[str]:
         lines.append("losses       unknown: the run left no summary that can be read")
     else:
         dropped = dropped_text(verified.dropped_calls or {})
-        lines.append(f"losses       {verified.lost_frames} frames lost, dropped: {dropped}")
+        frames = counted(verified.lost_frames, "frame")
+        lines.append(f"losses       {frames} lost, dropped: {dropped}")
     return lines + [f"not read     {problem}" for problem in verified.unread]
 
 
@@ -55,6 +61,8 @@ def report_fields(verified: Verified) -> dict[str, Any]:
         "behind": verified.behind,
         "backends": [backend._asdict() for backend in verified.backends],
         "refolded": None if journal is None else journal.refolded,
+        "wal_begins_at": None if journal is None else journal.first_update,
+        "ranks": None if journal is None else _ranks_fields(journal),
         "sources": None if journal is None else [_source_fields(s) for s in journal.sources],
         "lost_frames": verified.lost_frames,
         "dropped_calls": verified.dropped_calls,
@@ -78,14 +86,19 @@ def _journal_lines(journal: JournalFacts | None, *, is_live: bool) -> list[str]:
     sources = journal.sources
     records = sum(source.journaled for source in sources)
     silent = sum(1 for source in sources if not source.goodbye)
-    ends = "all said goodbye" if not silent else f"{silent} without goodbye"
+    ends = "all said goodbye" if not silent else f"{silent:,} without goodbye"
     ends += " yet" if is_live and silent else ""
-    count = "1 process" if len(sources) == 1 else f"{len(sources)} processes"
-    again = f"{journal.refolded:,} of {journal.updates:,} updates made again"
+    count = f"{counted(records, 'record')} of {counted(len(sources), 'process', 'processes')}"
+    again = f"{journal.refolded:,} of {counted(journal.updates, 'update')} made again"
+    begins = f"the wal begins at update {journal.first_update:,}: older segments were retired"
+    retired = f" ({begins})" if journal.first_update > 1 else ""
     lines = [
-        f"wal          {again}, equal to the history",
-        f"journal      {records:,} records of {count}, {ends}",
+        f"wal          {again}, equal to the history{retired}",
+        f"journal      {count}, {ends}",
     ]
+    if journal.absent:
+        ranks = ranks_text(journal.learners, journal.absent, so_far=is_live)
+        lines.append(f"ranks        {ranks}")
     noteworthy = [s for s in sources if s.lost or s.drops or s.waiting or not s.goodbye]
     lines += [f"             {_source(source)}" for source in noteworthy[:_MOST_SOURCES]]
     more = len(noteworthy) - _MOST_SOURCES
@@ -93,15 +106,31 @@ def _journal_lines(journal: JournalFacts | None, *, is_live: bool) -> list[str]:
 
 
 def _source(source: SourceFacts) -> str:
-    parts = [f"{source.journaled:,} records", f"{source.lost:,} lost{_why(source.reasons)}"]
+    parts = [counted(source.journaled, "record"), f"{source.lost:,} lost{_why(source.reasons)}"]
     if source.drops:
         parts.append(f"dropped: {dropped_text(source.drops)}")
     if source.waiting:
         parts.append(f"{source.waiting:,} waiting in its spool")
     if not source.goodbye:
-        counted = "its counts are a lower bound" if source.state == "lost" else source.state
-        parts.append(f"no goodbye ({counted})")
+        parts.append(_without_goodbye(source))
     return f"{source.key.place} (pid {source.pid}): {', '.join(parts)}"
+
+
+def _without_goodbye(source: SourceFacts) -> str:
+    if source.state in {LOST, GONE}:
+        return "gone without goodbye (its counts are a lower bound)"
+    if source.state == ELSEWHERE:
+        return f"no goodbye ({source.host} cannot be seen from here)"
+    return f"no goodbye ({source.state})"
+
+
+def ranks_text(learners: int, absent: Sequence[int], *, so_far: bool = False) -> str:
+    """How many ranks of an attempt came, and which did not."""
+    named = ", ".join(map(str, absent[:_MOST_SOURCES]))
+    more = len(absent) - _MOST_SOURCES
+    named += f" and {more:,} more" if more > 0 else ""
+    came = f"{learners - len(absent):,} of {counted(learners, 'rank')} came"
+    return f"{came}{' so far' if so_far else ''} (missing {named})"
 
 
 def _why(reasons: Mapping[str, int]) -> str:
@@ -114,7 +143,11 @@ def _backend_line(backend: BackendFacts, last: int) -> str:
 
 def _attempt(attempt: AttemptFacts) -> str:
     ended = attempt.ended or "not ended"
-    return f"{attempt.attempt}: {attempt.iterations:,} iterations, {ended}"
+    return f"{attempt.attempt}: {counted(attempt.iterations, 'iteration')}, {ended}"
+
+
+def _ranks_fields(journal: JournalFacts) -> dict[str, Any]:
+    return {"expected": journal.learners, "missing": list(journal.absent)}
 
 
 def _source_fields(source: SourceFacts) -> dict[str, Any]:

@@ -28,6 +28,12 @@ def joined_ranks(data: RunData) -> set[int]:
     return {s.rank for s in data.sources if s.is_learner and s.joined == data.attempt}
 
 
+def absent_ranks(data: RunData) -> list[int]:
+    """Expected learner ranks of which no process takes part in this attempt, nor has done so."""
+    there = {s.rank for s in data.sources if s.is_learner and s.attempt == data.attempt}
+    return [rank for rank in range(data.expected_learners) if rank not in there]
+
+
 def missing_learners(data: RunData, reported: Iterable[int] = ()) -> int:
     """How many expected learner ranks have not come. ``reported``: sources of an iteration,
     whose ranks are there, survivors or not."""
