@@ -187,7 +187,9 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--plain", action="store_true", help="lines of text, no escape codes")
     parser.add_argument("--once", action="store_true", help="print one line and end")
     parser.add_argument(
-        "--wait", action="store_true", help="wait for the run's start, or for its next attempt"
+        "--wait",
+        action="store_true",
+        help="wait for the run's start, for its next attempt, or for a key to be taken again",
     )
     parser.add_argument(
         "--exit-with-run", action="store_true", help="close a few seconds after the run's end"

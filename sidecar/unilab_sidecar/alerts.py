@@ -38,6 +38,8 @@ def alerts(picture: Picture) -> tuple[Alert, ...]:
             found.append(Alert(clean(picture.ended_text)))
     elif picture.gone is not None:
         found.append(Alert(cut_off(picture.gone, picture.run_dir)))
+    elif picture.refusal:
+        found.append(Alert(f"{clean(picture.refusal)}; tried again every 2 s"))
     current = has_contact(picture) and picture.gone is None
     if picture.journal.problem and current:
         found.append(Alert(clean(picture.journal.problem)))

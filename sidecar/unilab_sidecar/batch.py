@@ -27,7 +27,8 @@ class Batch:
     of all tags, once after joining. ``head_age_s``: seconds since ``head`` came. ``behind``: the
     history up to now has not all been handed over yet. ``dropped``: what an ended run says of
     its losses, where no announcement can. ``gone``: nobody is at work on the run any more; who is
-    gone, by name. ``failure``: nothing follows.
+    gone, by name. ``refusal``: the aggregator does not let us in any more, and why, empty while
+    it does. ``failure``: nothing follows.
     """
 
     records: tuple[HistoryRecord, ...] = ()
@@ -38,4 +39,5 @@ class Batch:
     behind: bool = False
     dropped: int | None = None
     gone: tuple[str, ...] | None = None
+    refusal: str = ""
     failure: Failure | None = None

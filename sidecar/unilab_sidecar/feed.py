@@ -44,6 +44,11 @@ class UpdateSource(Protocol):
         """Whether the aggregator answers."""
         ...
 
+    @property
+    def refusal(self) -> UnilabMetricsError | None:
+        """Why the aggregator does not let us in any more, ``None`` while that is not known."""
+        ...
+
     def poll(self, timeout_ms: int) -> list[HistoryRecord]:
         """New entries in order, after at most ``timeout_ms``."""
         ...
@@ -160,6 +165,7 @@ class Feed:
                 gone = None
             elif now_s - looked_s >= LOOK_S:
                 looked_s, gone = now_s, self._find_abandoned()
+            refusal = None if source.connected else source.refusal
             is_due = now_s - handed_over_s >= SIGN_OF_LIFE_S
             if records or snapshot is not None or dropped is not None or is_due:
                 handed_over_s = now_s
@@ -173,6 +179,7 @@ class Feed:
                         behind=behind,
                         dropped=dropped,
                         gone=gone,
+                        refusal=str(refusal or ""),
                     )
                 )
 

@@ -101,7 +101,8 @@ class Picture:
     ``age_s``: since the newest of them was sealed. ``silent_s``: since the last announcement.
     ``restarted_s``: since a successor of the aggregator spoke first, while that is news.
     ``ended_text``: why the run ended as it did, if somebody said it. ``gone``: nobody is at work
-    on a run that has not ended; who is gone, by name.
+    on a run that has not ended; who is gone, by name. ``refusal``: why the aggregator does not
+    let us in any more, empty while it does.
     ``dropped``: values and frames that are missing, ``None`` if nobody says. ``refused``:
     names of what could not be logged, ``refused_more``: how many further names there are."""
 
@@ -112,6 +113,7 @@ class Picture:
     ended: str | None = None
     ended_text: str = ""
     gone: tuple[str, ...] | None = None
+    refusal: str = ""
     connected: bool = False
     silent_s: float = 0.0
     restarted_s: float | None = None

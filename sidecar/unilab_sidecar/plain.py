@@ -65,8 +65,9 @@ def run_plain(
     """Writes lines until the run has ended or nobody is at work on it, or one line with
     ``once``. ``wait``: a run that was cut off may go on.
 
-    The feed runs in another thread. Returns why the feed had to give up, else ``None``; after a
-    run that was cut off, the exit code without a text, because the lines have said it.
+    The feed runs in another thread. Returns why the feed had to give up, or that the aggregator
+    does not let us in any more (unless ``wait`` is given: the key may come back), else ``None``;
+    after a run that was cut off, the exit code without a text, because the lines have said it.
     """
     series = Series(feed.run_dir)
     said, said_of, said_s = "", _About(None, "", 0), -math.inf
@@ -81,6 +82,8 @@ def run_plain(
         picture = series.picture()
         is_cut_off = picture.ended is None and picture.gone is not None
         gives_up = is_cut_off and not wait
+        if picture.refusal and not wait:
+            return Failure(picture.refusal, ExitCode.REFUSED)
         if once:
             if picture.iteration is None and picture.ended is None and not gives_up:
                 continue

@@ -73,6 +73,7 @@ class Series:
         self._behind = False
         self._dropped: int | None = None
         self._gone: tuple[str, ...] | None = None
+        self._refusal = ""
 
     def add(self, batch: Batch) -> None:
         """Takes the next batch of the feed."""
@@ -107,6 +108,7 @@ class Series:
                 self._run, self._attempt = entry.run, entry.attempt
         # Of a run that has ended everybody is gone.
         self._gone = batch.gone if self._end_status() is None else None
+        self._refusal = batch.refusal if self._end_status() is None else ""
 
     @property
     def behind(self) -> bool:
@@ -131,6 +133,7 @@ class Series:
             ended=self._end_status(),
             ended_text=self._ended.text if self._ended is not None else "",
             gone=self._gone,
+            refusal=self._refusal,
             connected=self._connected,
             silent_s=self._silent_s(),
             restarted_s=self._contact.restarted_s(),

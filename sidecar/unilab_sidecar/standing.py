@@ -27,6 +27,8 @@ def state(picture: Picture) -> Segment:
         return Segment(f"■ run ended: {clean(picture.ended)}", style)
     if picture.gone is not None:
         return Segment("✗ run cut off", "bad")
+    if picture.refusal:
+        return Segment("✗ key refused", "bad")
     if picture.stage == "connecting":
         return Segment("◌ connecting", "warn")
     if picture.stage == "loading":

@@ -79,7 +79,7 @@ def test_each_wrong_key_is_named_and_gets_no_frame(endpoint: str, run_dir: Path,
     shutil.copy(keys.key_path(bus, WATCH), tmp_path / "wide.key")
     (tmp_path / "wide.key").chmod(0o644)
     cases = [
-        (keys.key_path(other, WATCH), "the key is for another run"),
+        (keys.key_path(other, WATCH), "the key is for another run, or was taken out"),
         (tmp_path / "unlisted.key", "not on the run's allow-list"),
         (keys.key_path(bus, PUBLISH), "watching needs the run's watch.key"),
         (tmp_path / "missing.key", "there is no such key file"),
@@ -100,6 +100,54 @@ def test_each_wrong_key_is_named_and_gets_no_frame(endpoint: str, run_dir: Path,
     assert (code, output) == (4, "")
     assert "nobody listens there" in errors
     assert took_s - start_s < WITHIN_S
+
+
+def test_the_port_for_publishing_is_not_said_to_be_another_run(endpoint: str, run_dir: Path):
+    bus = bus_directory(run_dir)
+    file = rendezvous.read(bus)
+    for use in (WATCH, PUBLISH):
+        code, _, errors, _ = attach(file.tcp_ingest, "--key", keys.key_path(bus, use))
+        assert code == 5
+        if use == WATCH:
+            assert "tcp_announce" in errors
+            assert "the port for publishing" in errors or "not the address to watch" in errors
+
+
+@pytest.mark.slow
+def test_a_viewer_whose_key_is_taken_out_says_so_and_ends(endpoint: str, run_dir: Path):
+    bus = bus_directory(run_dir)
+    path, allowed = keys.key_path(bus, WATCH), keys.allowed_path(bus)
+    text = allowed.read_text()
+    public = keys.read_client(path, WATCH).public
+    assert f"watch {public}" in text
+    command = [sys.executable, "-m", "unilab_sidecar", endpoint, "--key", str(path), "--plain"]
+    with (
+        Subscriber.attach_remote(endpoint, path) as viewer,
+        subprocess.Popen(
+            command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        ) as lines,
+    ):
+        assert lines.stdout is not None
+        assert lines.stdout.readline().startswith("iter ")
+        until(lambda: viewer.poll(20) is not None and viewer.connected)
+        allowed.write_text(text.replace(f"watch {public}", f"# watch {public}"))
+        began_s = time.monotonic()
+        until(lambda: viewer.poll(20) is not None and viewer.refusal is not None, 20.0)
+        assert "was taken off" in str(viewer.refusal)
+        assert str(path) in str(viewer.refusal)
+        _, errors = lines.communicate(timeout=20)
+        took_s = time.monotonic() - began_s
+        assert (lines.returncode, len(errors.splitlines())) == (5, 1), errors
+        assert "bus/keys/allowed" in errors
+        assert took_s < 15.0
+        # It stays so over the next connections, and the key may come back.
+        ends_s = time.monotonic() + 4.0
+        while time.monotonic() < ends_s:
+            viewer.poll(20)
+            assert viewer.refusal is not None
+        allowed.write_text(text)
+        until(lambda: viewer.poll(20) is not None and viewer.connected, 20.0)
+        assert viewer.refusal is None
 
 
 def test_the_right_key_shows_a_frame_within_two_seconds(endpoint: str, run_dir: Path):

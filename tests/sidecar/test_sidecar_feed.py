@@ -8,7 +8,7 @@ import time
 import pytest
 from sample_run import FakeSource, SampleRun, whole_run
 
-from unilab_metrics.errors import ConnectionFileError
+from unilab_metrics.errors import ConnectionFileError, KeyRefusedError
 from unilab_metrics.subscribe.history import HistoryRecord
 from unilab_sidecar.batch import Batch
 from unilab_sidecar.feed import BOX_BATCHES, Feed
@@ -148,6 +148,7 @@ class Ended(FakeSource):
         self._parts = [entries[first : first + 7] for first in range(0, len(entries), 7)]
         self.head = None
         self.connected = self.closed = False
+        self.refusal = None
 
     def poll(self, timeout_ms: int) -> list[HistoryRecord]:
         time.sleep(0.002)
@@ -232,3 +233,43 @@ def test_a_viewer_whose_launcher_is_gone_ends():
     (batch,) = feed.take()
     assert batch.failure is not None
     assert batch.failure.text == "the launcher is gone"
+
+
+class TakenOut(FakeSource):
+    """Its key is taken out after the first picture."""
+
+    def poll(self, timeout_ms: int) -> list[HistoryRecord]:
+        records, self._waiting = self._waiting, []
+        if not records:
+            time.sleep(timeout_ms / 1000)
+            self.connected = False
+            self.refusal = KeyRefusedError("tcp://h:1", "watch.key", "it was taken off the list")
+        return records
+
+
+def test_a_key_that_is_taken_out_ends_the_lines_with_its_reason_and_exit_code():
+    feed = Feed(TakenOut, wait_for_bus=False)
+    thread = running(feed)
+    lines: list[str] = []
+    failure = run_plain(feed, lines.append, interval_s=0.0)
+    feed.stop()
+    thread.join(5)
+    assert failure is not None
+    assert failure.exit_code == 5
+    assert failure.text == "tcp://h:1 does not let watch.key in: it was taken off the list"
+    assert len(lines) == 1
+    assert lines[0].startswith("iter 100/3000  ")
+
+
+def test_with_wait_a_key_may_come_back():
+    feed = Feed(TakenOut, wait_for_bus=False)
+    thread = running(feed)
+    lines: list[str] = []
+
+    def stopped() -> bool:
+        return len(lines) > 1
+
+    assert run_plain(feed, lines.append, wait=True, interval_s=0.0, stopped=stopped) is None
+    feed.stop()
+    thread.join(5)
+    assert "  key refused  tcp://h:1 does not let watch.key in: it was taken off" in lines[1]

@@ -44,6 +44,18 @@ def test_lost_contact_is_shown_with_its_age(training: Picture):
     assert "silent" not in text(replace(training, silent_s=1.9), 100)
 
 
+def test_a_key_that_was_taken_out_is_said_beside_the_last_picture(training: Picture):
+    reason = "tcp://h:1 does not let watch.key in: it was taken off"
+    shown = replace(training, silent_s=7.0, refusal=reason)
+    for columns in (80, 120):
+        screen = text(shown, columns)
+        assert screen.startswith("✗ key refused")
+        assert reason in " ".join(screen.split())
+        assert "again every 2 s" in " ".join(screen.split())
+        assert "silent for" not in screen
+        find(screen, "Learning")
+
+
 def test_an_aggregator_that_came_back_is_said_to_be_back(run: tuple[SampleRun, Picture]):
     sources = run[0].head(("awaited", "awaited", "live", "live")).sources
     screen = text(replace(run[1], restarted_s=6.0, sources=sources), 100)

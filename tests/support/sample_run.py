@@ -13,6 +13,7 @@ import struct
 import sys
 import time
 
+from unilab_metrics.errors import UnilabMetricsError
 from unilab_metrics.subscribe.history import HistoryRecord
 from unilab_schema.control import BackendStatus, Epoch, Head, Snapshot, SourceStatus
 from unilab_schema.frames import EventFrame
@@ -187,6 +188,7 @@ class FakeSource:
         self._end_after = end_after
         self.head: Head | None = self._run.head()
         self.connected = True
+        self.refusal: UnilabMetricsError | None = None
         self.closed = False
 
     def poll(self, timeout_ms: int) -> list[HistoryRecord]:

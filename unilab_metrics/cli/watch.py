@@ -39,7 +39,8 @@ Exit codes
   3  no run in RUN_DIR
   4  no live run on this machine, nobody answers at the address, or with --plain and --once: the
      run was cut off
-  5  the key is missing, not private, not for watching, or not taken by the run
+  5  the key is missing, not private, not for watching, or not taken by the run; with --plain
+     also when it was taken out meanwhile, unless --wait is given
   6  the key file is damaged
 """
 _LS_EPILOG = """\b
@@ -71,7 +72,8 @@ _KEY_WITHOUT_ADDRESS = "--key goes with an address, tcp://HOST:PORT"
 @click.option(
     "--wait",
     is_flag=True,
-    help="Stay for the start of a run, or for the next attempt of one that was cut off.",
+    help="Stay for the start of a run, for the next attempt of one that was cut off, or until a key "
+    "that was taken out is back.",
 )
 def attach(run: str | None, *, key: Path | None, plain: bool, once: bool, wait: bool) -> None:
     """Open a sidecar on a run: the one in RUN_DIR, the one that listens at an address, or the

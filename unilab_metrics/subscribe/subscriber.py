@@ -10,15 +10,14 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from unilab_metrics.errors import ConnectionFileError, ExitCode, RunNotFoundError
-from unilab_metrics.storage.segments import list_segments
+from unilab_metrics.errors import KeyRefusedError
 from unilab_metrics.subscribe.connection import BusConnection
 from unilab_metrics.subscribe.files import Files
-from unilab_metrics.subscribe.history import HISTORY_PREFIX, HistoryRecord
+from unilab_metrics.subscribe.history import HistoryRecord
 from unilab_metrics.subscribe.position import Position
-from unilab_metrics.subscribe.welcome import await_welcome
+from unilab_metrics.subscribe.welcome import Admission, await_welcome, refused
 from unilab_metrics.subscribe.whereabouts import Contact, RunAtAddress, RunOnDisk, Whereabouts
-from unilab_metrics.transport import keys, rendezvous
+from unilab_metrics.transport import keys
 from unilab_metrics.transport.allow_list import WATCH
 from unilab_metrics.transport.diagnosis import Finding
 from unilab_schema.control import Fetch, Head, Latest, Snapshot, Updates
@@ -69,6 +68,7 @@ class Subscriber:
         self._fetching: tuple[int, float] | None = None
         self._fetch_limit = _FETCH_LIMIT
         self._asked_latest_s: float | None = None
+        self._admission = Admission()
 
     @classmethod
     def attach(
@@ -77,20 +77,12 @@ class Subscriber:
         """Follow the run in ``run_dir``, live or ended.
 
         The first entry is the one behind ``after`` (0 for the whole history); by default the
-        last ``recent`` entries of a live run, and all of an ended one. Raises
-        :class:`RunNotFoundError` if it holds no run, and :class:`ConnectionFileError` if its
-        bus is not there yet, not ours or damaged.
+        last ``recent`` entries of a live run, and all of an ended one. Raises as
+        :meth:`RunOnDisk.check` does.
         """
-        bus_dir = rendezvous.bus_directory(run_dir)
-        if not bus_dir.is_dir():
-            raise RunNotFoundError(run_dir)
-        try:
-            rendezvous.read(bus_dir)
-        except ConnectionFileError as error:
-            missing = error.exit_code == ExitCode.NO_LIVE_RUN
-            if not missing or not list_segments(bus_dir, HISTORY_PREFIX):
-                raise
-        return cls(RunOnDisk(run_dir), after=after, recent=recent)
+        where = RunOnDisk(run_dir)
+        where.check()
+        return cls(where, after=after, recent=recent)
 
     @classmethod
     def attach_remote(
@@ -108,7 +100,7 @@ class Subscriber:
         ``KeyFileError`` or ``KeyRefusedError`` for a key that is not taken, ``NoLiveRunError``
         if no run answers, and :class:`EndpointError` for what is no such address.
         """
-        where = RunAtAddress(endpoint, keys.read_client(key_file, WATCH))
+        where = RunAtAddress(endpoint, keys.read_client(key_file, WATCH), key_file)
         made = cls(where, after=after, recent=recent)
         try:
             made._find_aggregator()
@@ -147,6 +139,14 @@ class Subscriber:
             and self._head_at_s >= self._connected_at_s
             and self._silent_s() < SILENT_S
         )
+
+    @property
+    def refusal(self) -> KeyRefusedError | None:
+        """Why the aggregator does not let us in any more; asked again every ``REFUSED_S``."""
+        line = self._connection
+        if line is None or not self._admission.refuses(line.finding):
+            return None
+        return refused(line.route.announce, self._where.key_file)
 
     @property
     def data_age_s(self) -> float | None:

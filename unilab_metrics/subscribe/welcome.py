@@ -10,15 +10,32 @@ from unilab_metrics.errors import KeyRefusedError, NoLiveRunError
 from unilab_metrics.transport.diagnosis import Finding
 
 WELCOME_S = 3.0
+_UNDECIDED = frozenset({Finding.NO_ANSWER, Finding.OTHER_SERVER})
 _POLL_MS = 20.0
 _REFUSED = (
     "the key is not on the run's allow-list (bus/keys/allowed), or was taken off it, or this is "
     "the port for publishing (bus/bus.json names the one for viewers, tcp_announce)"
 )
-_OTHER_RUN = (
-    "the key is for another run than the one that listens there; take a fresh copy of that run's "
-    "bus/keys/watch.key"
+_NOT_OPENED = (
+    "the server there does not take it: this is not the address to watch (bus/bus.json names it, "
+    "tcp_announce), or the key is for another run, or was taken out; take a fresh copy of that "
+    "run's bus/keys/watch.key"
 )
+"""All that can be known: a server that cannot open our first box hangs up without a word."""
+
+
+class Admission:
+    """Whether the server has taken our key back, over one connection after the other. Pure."""
+
+    def __init__(self) -> None:
+        self._is_refused = False
+
+    def refuses(self, finding: Finding) -> bool:
+        """Takes the newest finding. What says nothing about the key changes nothing: each new
+        connection begins with that. Nor is a server that hangs up or is slow said to refuse."""
+        if finding not in _UNDECIDED:
+            self._is_refused = finding == Finding.REFUSED
+        return self._is_refused
 
 
 class Arriving(Protocol):
@@ -34,6 +51,11 @@ class Arriving(Protocol):
         ...
 
 
+def refused(endpoint: str, key_file: Path) -> KeyRefusedError:
+    """What a viewer says whose key the run's allow-list does not hold, or holds no more."""
+    return KeyRefusedError(endpoint, key_file, _REFUSED)
+
+
 def await_welcome(
     connection: Arriving, endpoint: str, key_file: Path, timeout_s: float = WELCOME_S
 ) -> None:
@@ -43,9 +65,9 @@ def await_welcome(
     while not (finding := connection.finding).is_sure and time.monotonic() < deadline_s:
         connection.wait(_POLL_MS)
     if finding == Finding.REFUSED:
-        raise KeyRefusedError(endpoint, key_file, _REFUSED)
+        raise refused(endpoint, key_file)
     if finding == Finding.OTHER_SERVER:
-        raise KeyRefusedError(endpoint, key_file, _OTHER_RUN)
+        raise KeyRefusedError(endpoint, key_file, _NOT_OPENED)
     if finding == Finding.NO_BUS:
         raise NoLiveRunError(f"{endpoint}: what listens there is no bus of a run for viewers")
     if finding == Finding.NOBODY_LISTENS:

@@ -7,10 +7,17 @@ import time
 from pathlib import Path
 from typing import NamedTuple
 
-from unilab_metrics.errors import ConnectionFileError, EndpointError, ExitCode
+from unilab_metrics.errors import (
+    ConnectionFileError,
+    EndpointError,
+    ExitCode,
+    RunNotFoundError,
+)
 from unilab_metrics.storage import lease
 from unilab_metrics.storage.filesystem import boot_id
-from unilab_metrics.transport import rendezvous
+from unilab_metrics.storage.segments import list_segments
+from unilab_metrics.subscribe.history import HISTORY_PREFIX
+from unilab_metrics.transport import keys, rendezvous
 from unilab_metrics.transport.addresses import parse_tcp
 from unilab_metrics.transport.allow_list import WATCH
 from unilab_metrics.transport.keys import CurveClient
@@ -31,9 +38,23 @@ class RunOnDisk:
 
     def __init__(self, run_dir: Path) -> None:
         self.bus_dir: Path | None = rendezvous.bus_directory(run_dir)
+        self.key_file = keys.key_path(rendezvous.bus_directory(run_dir), WATCH)
+        self._run_dir = run_dir
         self._bus = rendezvous.bus_directory(run_dir)
         self._lease = rendezvous.aggregator_lease(run_dir)
         self._silent: tuple[tuple[int, int], float] | None = None
+
+    def check(self) -> None:
+        """Raises :class:`RunNotFoundError` if the directory holds no run, and
+        :class:`ConnectionFileError` if its bus is not there yet, not ours or damaged."""
+        if not self._bus.is_dir():
+            raise RunNotFoundError(self._run_dir)
+        try:
+            rendezvous.read(self._bus)
+        except ConnectionFileError as error:
+            missing = error.exit_code == ExitCode.NO_LIVE_RUN
+            if not missing or not list_segments(self._bus, HISTORY_PREFIX):
+                raise
 
     def look(self) -> Contact | None:
         """A living aggregator, as far as can be told from here.
@@ -73,12 +94,13 @@ class RunAtAddress:
 
     bus_dir: Path | None = None
 
-    def __init__(self, endpoint: str, curve: CurveClient) -> None:
-        """Raises :class:`EndpointError` for what is no ``tcp://HOST:PORT``."""
+    def __init__(self, endpoint: str, curve: CurveClient, key_file: Path) -> None:
+        """``key_file``: where ``curve`` was read from. Raises :class:`EndpointError` for what is no ``tcp://HOST:PORT``."""
         address = parse_tcp(endpoint)
         if not address.port or address.host == "*":
             raise EndpointError(endpoint, "is no tcp://HOST:PORT to connect to")
         self.endpoint = address.endpoint
+        self.key_file = key_file
         self._contact = Contact(Route("", self.endpoint, "", curve))
 
     def look(self) -> Contact | None:
