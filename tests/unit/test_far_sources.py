@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
@@ -149,6 +151,23 @@ def test_a_container_whose_files_are_not_ours_is_far_although_its_kernel_is_ours
         lease.touch()
     assert not lost_after_s or seen.status(one, lost_after_s - 0.5) == "live"
     assert seen.status(one, lost_after_s + 0.5) == "lost"
+
+
+def test_a_containers_pid_is_not_taken_for_a_process_of_ours(watch: Make) -> None:
+    paper, _, one = far_rank("ours")
+    seen = watch(paper)
+    source = paper.state.data.sources[one.index]
+    # A zombie, whose exit code everybody may read.
+    with subprocess.Popen(["sh", "-c", "exit 3"]) as ours:
+        os.waitid(os.P_PID, ours.pid, os.WEXITED | os.WNOWAIT)
+        source.identity = msgspec.structs.replace(
+            one.identity, lease_path="/nowhere/lease", pid=ours.pid, started_mono_ns=2**62
+        )
+        seen.hears(one)
+        seen.peers[one.index].is_over_tcp = True
+        assert seen.status(one, 1) == "live"
+        assert seen.status(one, 60.5) == "lost"
+        assert source.ending == ""
 
 
 def test_a_goodbye_needs_no_minute(watch: Make) -> None:

@@ -168,7 +168,9 @@ class OfflineJournal:
 
     def _adopt_refused(self) -> None:
         """Spools that a live aggregator leaves for a later attempt: there is none."""
-        known = {Path(source.identity.spool_path) for source in self._state.data.sources}
+        identities = [source.identity for source in self._state.data.sources]
+        known = {Path(identity.spool_path) for identity in identities}
+        known |= {found for one in identities if (found := self._spools.spool_of(one))}
         for orphan in list(self._spools.orphans(known)):
             fault = self._fault(orphan.directory, orphan.identity)
             if fault:
@@ -179,7 +181,7 @@ class OfflineJournal:
             self._liveness.vacate(self._state.data.sources[source.index])
 
     def _fault(self, directory: Path, identity: Identity) -> str:
-        if Path(identity.spool_path) != directory:
+        if self._spools.spool_of(identity) != directory:
             return f"says that it is {identity.spool_path}"
         if self._state.source_of(identity.incarnation) is not None:
             return "belongs to a process that the journal knows at another place"

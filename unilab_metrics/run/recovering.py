@@ -117,9 +117,12 @@ class Recovery(NamedTuple):
         return not self.refused and not any(backend.problem for backend in self.backends)
 
 
-def recover_run(run_dir: Path, *, wait_s: float = 0.0, timeout_s: float = 60.0) -> Recovery:
-    """Complete the run. ``wait_s``: how long to wait for its processes to end; ``timeout_s``:
-    how long a full disk is tried.
+def recover_run(
+    run_dir: Path, *, spools: Sequence[Path] = (), wait_s: float = 0.0, timeout_s: float = 60.0
+) -> Recovery:
+    """Complete the run. ``spools``: directories in which spools of it lie, or copies of them
+    from other nodes, beside those that are known; ``wait_s``: how long to wait for its processes
+    to end; ``timeout_s``: how long a full disk is tried.
 
     Raises :class:`RunIsLiveError`, ``UnsafePathError`` for a bus directory that others may
     enter, ``DamagedFileError``, ``LostWalError`` and ``UnknownVersionError`` for a journal that
@@ -129,7 +132,8 @@ def recover_run(run_dir: Path, *, wait_s: float = 0.0, timeout_s: float = 60.0) 
     bus_dir = private_directory(bus_directory(run_dir))
     held = _take_lease(run_dir, bus_dir, began_s + wait_s)
     try:
-        return _Run(run_dir, bus_dir, began_s).recover(began_s + wait_s, timeout_s)
+        run = _Run(run_dir, bus_dir, began_s, spools)
+        return run.recover(began_s + wait_s, timeout_s)
     finally:
         held.release()
 
@@ -162,7 +166,10 @@ def _live_run(run_dir: Path, holder: Holder) -> RunIsLiveError:
 
 
 class _Run:
-    def __init__(self, run_dir: Path, bus_dir: Path, began_s: float) -> None:
+    def __init__(
+        self, run_dir: Path, bus_dir: Path, began_s: float, spools: Sequence[Path]
+    ) -> None:
+        self._spools = spools
         self._run_dir = run_dir
         self._bus_dir = bus_dir
         self._began_s = began_s
@@ -178,7 +185,8 @@ class _Run:
         found = recover(self._bus_dir)
         check_wal(self._run_dir, found)
         identities = [source.identity for source in found.state.data.sources]
-        places = spool_places(self._settings, identities)
+        known = spool_places(self._settings, identities)
+        places = list(dict.fromkeys([*known, *self._spools]))
         _await_end(
             lambda: live_processes(places, identities) + processes_without_lease(places), deadline_s
         )

@@ -3,7 +3,8 @@
 A spool may belong to a source that we know, or to a process that was killed before it ever
 reached us; the identity at the start of its segments names it either way. Only directories
 directly below the launch's own spool directories are ever looked at, and only files with a
-spool's names are ever deleted: the path in an identity comes from another process.
+spool's names are ever deleted: the path in an identity comes from another process. A spool that
+was copied from another node is known by its name, which is its process's incarnation.
 """
 
 from __future__ import annotations
@@ -32,11 +33,15 @@ class SpoolDirectories:
         self.roots = [root for root in roots if root.is_absolute()]
 
     def spool_of(self, identity: Identity) -> Path | None:
-        """The spool that an identity names, if it lies where the launch's spools lie."""
+        """The spool that an identity names, or a copy of it, if it lies where the launch's
+        spools lie."""
         path = Path(identity.spool_path)
-        if not path.is_absolute() or ".." in path.parts or path.parent not in self.roots:
-            return None
-        return path if path.is_dir() and not path.is_symlink() else None
+        is_named = path.is_absolute() and ".." not in path.parts and path.parent in self.roots
+        if is_named and _is_directory(path):
+            return path
+        name = identity.incarnation.hex()
+        copies = (root / name for root in self.roots if name)
+        return next((copy for copy in copies if _is_directory(copy)), None)
 
     def orphans(self, known: set[Path]) -> Iterator[Orphan]:
         """Spools whose lease is free, except the ``known`` ones."""
@@ -57,3 +62,7 @@ class SpoolDirectories:
         for root in self.roots:
             with suppress(OSError):
                 root.rmdir()
+
+
+def _is_directory(path: Path) -> bool:
+    return path.is_dir() and not path.is_symlink()

@@ -97,7 +97,7 @@ class Liveness:
                 self._leave(source, "finished")
             elif self.is_dead(source):
                 self.vacate(source)
-            else:
+            elif not self._is_out_of_sight(source):
                 self._deaths.watch(source)
         self.adopt_orphans()
         self._remove_adopted()
@@ -181,7 +181,9 @@ class Liveness:
     def _leave(self, source: SourceState, how: str) -> None:
         text, ending = "", ""
         if how == "lost":
-            status = self._deaths.status_of(source)
+            # A container has pids of its own: ours by that number would be another process.
+            is_here = not self._is_out_of_sight(source)
+            status = self._deaths.status_of(source) if is_here else None
             ending = ending_words(status)
             text = f"{source.name} {sentence_end(status)}"
             if self._is_unreachable(source):
@@ -223,9 +225,13 @@ class Liveness:
         """The spool of a process that was killed before we ever heard of it. False for one
         that is left to a later attempt."""
         identity = orphan.identity
-        if Path(identity.spool_path) != orphan.directory:
-            return False
         state = self._core.state
+        if self._spools.spool_of(identity) != orphan.directory:
+            return False
+        is_copy = Path(identity.spool_path) != orphan.directory
+        if is_copy and state.source_of(identity.incarnation) is not None:
+            # Taken in with its source, when that is known to be gone.
+            return False
         # Holes at the start are gap records of the reader, so the first sequence is 1.
         hello = Hello(identity, 1, 0, SpoolReader(orphan.directory).last_mono_ns(), 0)
         admission = admit(state, hello, self.is_dead, is_orphan=True, may_wait=may_wait)
