@@ -7,7 +7,7 @@ from sources_on_paper import MS, PaperRun
 
 from unilab_metrics.aggregate.folding.entries import OpenAttempt, SourceGone
 from unilab_metrics.aggregate.leaving import newcomers
-from unilab_metrics.aggregate.leaving.newcomers import WAIT_S, Announced
+from unilab_metrics.aggregate.leaving.newcomers import ABSENT_S, Announced
 from unilab_metrics.aggregate.options import Options
 from unilab_metrics.aggregate.patience import Patience
 from unilab_metrics.transport.allow_list import parse
@@ -40,7 +40,7 @@ def test_one_is_waited_for_once_and_not_for_long(monkeypatch: pytest.MonkeyPatch
     patience = Patience(Options(), paper.state.data)
     announced = Announced(paper.state.data, lambda: frozenset({1}), listens=True)
     assert not patience.is_over(announced.ranks)
-    clock.now_s += WAIT_S - 0.1
+    clock.now_s += ABSENT_S - 0.1
     assert not patience.is_over(announced.ranks)
     clock.now_s += 0.2
     assert patience.is_over(announced.ranks)

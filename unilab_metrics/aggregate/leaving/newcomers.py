@@ -23,6 +23,8 @@ from unilab_schema.identity import Identity
 
 WAIT_S = 2.0
 """How long one newcomer is waited for; one that is refused never says a Hello that counts."""
+ABSENT_S = 5.0
+"""How long a rank of another node is waited for."""
 _MEETING_S = 30.0
 """Ranks that begin together on several nodes have found each other by then: counted from
 ``init()``, after which all of torch may still have to be imported."""
@@ -88,8 +90,8 @@ class Announced:
     """Ranks that have been let in by a key of their own and have not said Hello in this attempt;
     also any other one, if the attempt was over before ranks of other nodes can have found it.
 
-    To be asked when nobody else is there any more: from then on each is waited for once, for
-    as long as a newcomer of this node. Owned by the aggregator's main thread.
+    To be asked when nobody else is there any more: from then on each is waited for once.
+    Owned by the aggregator's main thread.
     """
 
     def __init__(
@@ -118,7 +120,7 @@ class Announced:
         return frozenset(
             rank
             for rank in set(coming) - joined_ranks(data)
-            if now - self._since_mono_ns.setdefault(rank, now) <= WAIT_S * 1e9
+            if now - self._since_mono_ns.setdefault(rank, now) <= ABSENT_S * 1e9
         )
 
 
