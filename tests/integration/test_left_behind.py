@@ -16,6 +16,7 @@ from spooled import payloads, spooled_publisher
 
 from unilab_metrics.publish import prospects
 from unilab_metrics.publish.publisher import Publisher
+from unilab_metrics.publish.unsent import Rest, left_behind
 from unilab_schema.codec import RecordKind
 from unilab_schema.control import Reject
 
@@ -53,10 +54,24 @@ def test_what_is_unsent_is_named_once(tmp_path: Path) -> None:
 
 
 def test_a_run_that_was_not_found_has_no_name(tmp_path: Path) -> None:
-    text = warning_of_close(spooled_publisher(tmp_path))
-    assert text.endswith(
-        "; on rank 0's node `unilab-metrics recover RUN_DIR` delivers them, on another one the "
-        "launch's next attempt takes them in"
+    publisher = spooled_publisher(tmp_path)
+    launch = Path(publisher.identity.spool_path).parent
+    assert warning_of_close(publisher).endswith(
+        "; on rank 0's node `unilab-metrics recover RUN_DIR` delivers them; on another one the "
+        "launch's next attempt takes them in, or on rank 0's node "
+        f"`unilab-metrics recover RUN_DIR --spool COPY` with a COPY of {launch}"
+    )
+
+
+def test_a_run_on_a_node_whose_files_are_not_seen_here_is_not_named_as_if_it_were_here(
+    tmp_path: Path,
+) -> None:
+    spool, run_dir = tmp_path / "launch" / "spool", Path("/on/rank 0")
+    text = left_behind(Rest(3), spool, run_dir, "the cable is cut", is_elsewhere=True)
+    assert text == (
+        f"3 unsent: these frames wait in {spool} (the cable is cut); the launch's next attempt "
+        "takes them in, or on rank 0's node `unilab-metrics recover '/on/rank 0' --spool COPY` "
+        f"with a COPY of {spool.parent}"
     )
 
 

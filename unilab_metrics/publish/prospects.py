@@ -133,10 +133,13 @@ class Prospects:
         if self._never_opened:
             return unsent.without_run(self.unsent, self._spool.directory, self._never_opened)
         run_dir = self._find_run()
-        is_opened = run_dir is None or self._connection.was_found or bus_directory(run_dir).is_dir()
-        if run_dir is not None and not is_opened:
+        is_here = run_dir is not None and bus_directory(run_dir).is_dir()
+        if run_dir is not None and not (is_here or self._connection.was_found):
             return unsent.before_run(self.unsent, self._spool.directory, run_dir)
-        return unsent.left_behind(self._rest, self._spool.directory, run_dir, self._why)
+        is_elsewhere = self._connection.is_elsewhere and not is_here
+        return unsent.left_behind(
+            self._rest, self._spool.directory, run_dir, self._why, is_elsewhere=is_elsewhere
+        )
 
     @property
     def _rest(self) -> unsent.Rest:

@@ -45,11 +45,14 @@ class Rest(NamedTuple):
     awaited: str = ""
 
 
-def left_behind(rest: Rest, spool: Path, run_dir: Path | None, why: str) -> str:
+def left_behind(
+    rest: Rest, spool: Path, run_dir: Path | None, why: str, *, is_elsewhere: bool = False
+) -> str:
     """One line: what is left, where it is, why, and how it will be delivered.
 
     ``why``: empty if an aggregator is at work. ``run_dir``: ``None`` for a process that has not
-    found its run.
+    found its run, or not on its node. ``is_elsewhere``: the run is on another node, and its
+    directory not to be seen from this one.
     """
     folder = "RUN_DIR" if run_dir is None else shlex.quote(os.fspath(run_dir))
     command = f"`unilab-metrics recover {folder}`"
@@ -58,9 +61,14 @@ def left_behind(rest: Rest, spool: Path, run_dir: Path | None, why: str) -> str:
     if rest.unsent:
         why = why or "the time was too short"
         how = f"{command} delivers them"
-        if run_dir is None:
+        if run_dir is None or is_elsewhere:
             # It takes in what lies on its own node, and may not see the run from here.
-            how = f"on rank 0's node {how}, on another one the launch's next attempt takes them in"
+            launch = shlex.quote(os.fspath(spool.parent))
+            far = (
+                "the launch's next attempt takes them in, or on rank 0's node "
+                f"`unilab-metrics recover {folder} --spool COPY` with a COPY of {launch}"
+            )
+            how = far if is_elsewhere else f"on rank 0's node {how}; on another one {far}"
         return f"{rest.unsent} unsent: these frames wait in {spool} ({why}); {how}"
     if rest.end_trouble:
         return (
