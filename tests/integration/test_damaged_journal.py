@@ -22,6 +22,7 @@ from unilab_metrics.run.event_points import Point, held_position, marked_points
 from unilab_metrics.run.recovering import Recovery, recover_run
 from unilab_metrics.run.verify import verify_run
 from unilab_metrics.storage.segments import read_segment_header
+from unilab_metrics.subscribe.abandoned import find_abandoned
 from unilab_metrics.subscribe.history import HistoryReader
 from unilab_metrics.transport.rendezvous import bus_directory
 from unilab_metrics.write.backends.event_files import own_files
@@ -202,3 +203,9 @@ def test_what_a_source_sends_again_is_told_and_sealed_once(
     assert {p.tag for p in points(run_dir)} >= {"Loss/value"}
     assert len([p for p in points(run_dir) if p.tag == "Loss/value"]) == ITERATIONS
     assert verify_run(run_dir).history.ended == "failed"
+
+
+@pytest.mark.parametrize("how", ["emptied", "half", "noise"])
+def test_nobody_waits_for_the_end_of_a_run_whose_history_lacks_it(how: str, whole: Path) -> None:
+    DAMAGES[how](newest(bus_directory(whole), "history"))
+    assert find_abandoned(whole) == ()

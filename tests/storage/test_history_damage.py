@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -78,6 +79,22 @@ def test_a_closed_segment_that_lost_its_end_is_counted(read: Read, segments: Seg
     reader = read()
     assert sequences(reader.poll()) == [1, 3]
     assert (reader.damaged, reader.lost_entries) == (1, 1)
+
+
+@pytest.mark.parametrize("left", [0, 1, 2])
+def test_a_live_segment_that_is_cut_off_is_read_on(read: Read, segments: Segments, left: int):
+    path = segments.start()
+    header = path.stat().st_size
+    segments.append(path, *(update(n) for n in range(1, 6)))
+    reader = read()
+    assert sequences(reader.poll()) == [1, 2, 3, 4, 5]
+    os.truncate(path, header + left * len(update(1)) if left else 0)
+    segments.append(path, layout(), update(6))
+    assert sequences(reader.poll()) == [6]
+    assert reader.damaged
+    segments.append(path, update(7))
+    assert sequences(reader.poll()) == [7]
+    assert reader.lost_entries == 0
 
 
 @pytest.mark.parametrize("zeros", [100, 3 * 1024 * 1024])

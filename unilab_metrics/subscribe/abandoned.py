@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import socket
 from pathlib import Path
 
@@ -11,9 +12,11 @@ from unilab_metrics.errors import ConnectionFileError, StorageError
 from unilab_metrics.storage.filesystem import boot_id, read_private
 from unilab_metrics.storage.lease import settled_pid
 from unilab_metrics.storage.orphans import is_abandoned, runs_here
+from unilab_metrics.storage.segments import list_segments
 from unilab_metrics.storage.spool_places import spool_places, spools_in
 from unilab_metrics.storage.spool_reader import SpoolReader
 from unilab_metrics.transport.rendezvous import (
+    CONNECTION_FILE,
     ConnectionFile,
     aggregator_lease,
     bus_directory,
@@ -59,7 +62,7 @@ def find_abandoned(run_dir: Path) -> tuple[str, ...] | None:
     except (OSError, ValueError, StorageError, msgspec.MsgspecError, RecursionError):
         return None
     connection = _connection(run_dir)
-    if not _was_here(connection, gone):
+    if not _was_here(connection, gone) and not _has_ended(run_dir):
         return None
     names = [f"{one.key.place} (pid {one.pid})" for one in sorted(gone, key=lambda one: one.key)]
     if connection is not None:
@@ -72,6 +75,14 @@ def _connection(run_dir: Path) -> ConnectionFile | None:
         return read(bus_directory(run_dir))
     except ConnectionFileError:
         return None
+
+
+def _has_ended(run_dir: Path) -> bool:
+    """Whether an aggregator has come and gone: a live one, on whatever machine, has its connection
+    file there. The end in the history may be damaged."""
+    bus_dir = bus_directory(run_dir)
+    is_live = os.path.lexists(bus_dir / CONNECTION_FILE)
+    return not is_live and bool(list_segments(bus_dir, "wal") or list_segments(bus_dir, "history"))
 
 
 def _was_here(connection: ConnectionFile | None, gone: list[Identity]) -> bool:

@@ -151,6 +151,11 @@ class HistoryReader:
                 self._pass_over(data)
                 continue
             if link.is_last:
+                if link.limit is None and os.fstat(self._fd).st_size < self._offset:
+                    # Somebody has cut off what we had read; what is appended now lies before that.
+                    self.damaged += 1
+                    self._offset = 0
+                    continue
                 return False
             size = os.fstat(self._fd).st_size
             end = size if link.limit is None else min(size, link.limit)
