@@ -69,6 +69,15 @@ def training(short_path: Path) -> Iterator[Apart]:
         print("".join(map(made.words_of, (LEARNER_0, LEARNER_1))))
 
 
+@pytest.fixture
+def containers(short_path: Path) -> Iterator[Apart]:
+    """The same in two containers of one host."""
+    with TwoHosts(short_path, own_kernels=False) as hosts:
+        made = Apart(hosts)
+        yield made
+        print("".join(map(made.words_of, (LEARNER_0, LEARNER_1))))
+
+
 def finish(training: Apart, *, at_least: int = 50) -> None:
     outcome = training.finish()
     assert outcome.faults == [], [training.words_of(place) for place in training.processes]
@@ -153,3 +162,17 @@ def test_what_a_dead_rank_has_left_is_sent_by_its_collector(training: Apart) -> 
     training.goes_on(1, count=10)
     training.hears_the_collector()
     finish(training)
+
+
+def test_two_containers_of_one_host_meet_although_their_boot_id_is_one(containers: Apart) -> None:
+    containers.start(LEARNER_0, LEARNER_1)
+    containers.goes_on(2, count=10)
+    containers.hears_the_collector()
+    containers.hosts.cut()
+    calls = containers.logged(LEARNER_1)
+    until(lambda: containers.logged(LEARNER_1) > calls + 20)
+    containers.kill(LEARNER_1)
+    containers.hosts.mend()
+    containers.goes_on(1, count=10)
+    containers.hears_the_collector()
+    finish(containers)

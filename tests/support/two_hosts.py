@@ -3,7 +3,7 @@
 Each host has its own boot id, host name, shared memory and directories for spools, sockets and
 state; the run directory is the file system that they share. Nothing of them can reach any other
 network. A cable that is cut swallows what is sent, as a switch does that has lost its power:
-nobody is told.
+nobody is told. Two containers of one host are the same, but for the boot id, which they share.
 """
 
 from __future__ import annotations
@@ -76,17 +76,19 @@ class Host:
     def spools(self) -> Path:
         return Path(self.environment["UNILAB_METRICS_SPOOL"])
 
-    def settle(self) -> None:
-        """Once its namespaces are there: what tells it apart from the other host."""
+    def settle(self, *, own_kernel: bool = True) -> None:
+        """Once its namespaces are there: what tells it apart from the other host.
+        ``own_kernel``: whether it has a boot id of its own."""
         own = [os.readlink(f"/proc/self/ns/{kind}") for kind in ("net", "mnt", "uts")]
         deadline_s = time.monotonic() + 10
         while any(os.readlink(f"/proc/{self.pid}/ns/{k}") in own for k in ("net", "mnt", "uts")):
             assert time.monotonic() < deadline_s
             assert self._anchor.poll() is None
             time.sleep(0.01)
-        boot_id = self.directory / "boot_id"
-        boot_id.write_text(f"{uuid.uuid4()}\n")
-        self.call("mount", "--bind", boot_id, _BOOT_ID)
+        if own_kernel:
+            boot_id = self.directory / "boot_id"
+            boot_id.write_text(f"{uuid.uuid4()}\n")
+            self.call("mount", "--bind", boot_id, _BOOT_ID)
         self.call("mount", "-t", "tmpfs", "-o", "size=64m", "none", "/dev/shm")
         self.call("hostname", f"host-{self.name}")
         self.call("ip", "link", "set", "lo", "up")
@@ -158,8 +160,11 @@ class Host:
 class TwoHosts:
     """``a`` and ``b`` with a cable between them. A context manager."""
 
-    def __init__(self, folder: Path) -> None:
-        """``folder``: of the test, with a short path; see the ``short_path`` fixture."""
+    def __init__(self, folder: Path, *, own_kernels: bool = True) -> None:
+        """``folder``: of the test, with a short path; see the ``short_path`` fixture.
+        ``own_kernels``: false for two containers of one host, neither of which sees the files
+        that only the other has."""
+        self._own_kernels = own_kernels
         self.shared = folder / "shared"
         self.shared.mkdir()
         self.at_end: list[Callable[[], object]] = []
@@ -173,8 +178,10 @@ class TwoHosts:
 
     def __enter__(self) -> Self:
         try:
-            for host in (self.a, self.b):
-                host.settle()
+            for host, other in ((self.a, self.b), (self.b, self.a)):
+                host.settle(own_kernel=self._own_kernels)
+                if not self._own_kernels:
+                    host.call("mount", "-t", "tmpfs", "-o", "size=1m", "none", other.directory)
             ends = ["cable", "netns", str(self.a.pid)], ["cable", "netns", str(self.b.pid)]
             make = ["ip", "link", "add", *ends[0], "type", "veth", "peer", "name", *ends[1]]
             subprocess.run(make, check=True, capture_output=True, timeout=20)
