@@ -19,6 +19,7 @@ from unilab_metrics.aggregate.folding.state import AggregatorState
 from unilab_metrics.aggregate.receiving.after_loss import is_another_start, is_stranger
 from unilab_metrics.aggregate.receiving.attempts import (
     began_before_the_end,
+    has_a_successor,
     is_of_an_earlier_attempt,
     is_of_the_next_attempt,
     replaces_a_lost_one,
@@ -100,6 +101,9 @@ def _claim(
         return Admission(vacate=occupant)
     if occupant.joined < state.data.attempt and not is_orphan:
         return Admission((_superseded(occupant, hello), _joined(state, hello.identity)))
+    if is_orphan and has_a_successor(state, hello.identity):
+        joined = _joined(state, hello.identity)
+        return Admission((joined, _replaced(joined)))
     zero = state.learner_zero()
     if zero is not None and zero is not occupant and _is_gone(zero, is_dead):
         return _held(zero)
@@ -164,7 +168,8 @@ def _join(
         if is_orphan and started_before(zero, identity):
             return Admission((joined, _replaced(joined)))
         return Admission((joined,), opens_attempt=True)
-    if is_orphan and is_of_an_earlier_attempt(state, identity, hello.mono_ns):
+    is_followed = has_a_successor(state, identity)
+    if is_orphan and (is_followed or is_of_an_earlier_attempt(state, identity, hello.mono_ns)):
         return Admission((joined, _replaced(joined)))
     zero_is_gone = _is_gone(zero, is_dead)
     occupant = state.occupant(identity.key.rank, identity.key.role, identity.key.instance)
