@@ -53,7 +53,7 @@ def change(path: Path, **fields: str | int) -> None:
 
 def test_keys_that_fit_are_well(bus: Path) -> None:
     assert findings(bus) == []
-    assert any("1 keys may publish, 1 may watch" in text for text in findings(bus, "ok"))
+    assert any("1 key may publish, 1 may watch" in text for text in findings(bus, "ok"))
 
 
 @pytest.mark.parametrize("name", ["server.key", "publish.key", "watch.key"])
@@ -85,7 +85,7 @@ def test_a_pair_of_another_server_key_opens_nothing(bus: Path, run_dir: Path) ->
     assert f"rm {path}" in found
 
 
-@pytest.mark.parametrize("left", ["nothing", "the other use", "a comment"])
+@pytest.mark.parametrize("left", ["nothing", "the other use", "a broken comment"])
 def test_a_list_without_the_runs_own_key_is_named_with_the_line_to_add(
     bus: Path, left: str
 ) -> None:
@@ -95,13 +95,31 @@ def test_a_list_without_the_runs_own_key_is_named_with_the_line_to_add(
     instead = {
         "nothing": "",
         "the other use": line.replace("publish", "watch", 1),
-        "a comment": f"# {line}",
+        "a broken comment": f"# publish {own[:-4]}",
     }[left]
     path.write_text(path.read_text().replace(line, instead))
     (found,) = findings(bus)
     assert found == (
         f"{path} does not let the run's own publish.key in -> add the line: publish {own}"
     )
+
+
+@pytest.mark.parametrize("mark", ["#", "# ", "  ## "])
+def test_a_line_that_is_a_comment_is_a_revocation_and_no_error(bus: Path, mark: str) -> None:
+    own = keys.read_client(keys.key_path(bus, WATCH), WATCH).public
+    path = keys.allowed_path(bus)
+    line = next(line for line in path.read_text().splitlines() if own in line)
+    other = "x" * 40
+    path.write_text(path.read_text().replace(line, f"{mark}{line}\n# publish {other} ranks=3"))
+    assert findings(bus) == findings(bus, "warning") == []
+    ours, others = findings(bus, "info")
+    assert ours.startswith(f"{path}: the run's own watch.key is revoked: its line is a comment")
+    assert others == f"{path}: 1 key is revoked: a comment now -> None"
+    done = CliRunner().invoke(commands, ["doctor", str(bus.parent)])
+    assert "info     keys       " in done.output
+    # As a line again it is let in, whatever the comment says.
+    path.write_text(f"{path.read_text()}\n{line}\n")
+    assert findings(bus, "info") == [f"{path}: 1 key is revoked: a comment now -> None"]
 
 
 def test_a_list_that_makes_no_sense_or_is_missing_is_named(bus: Path) -> None:

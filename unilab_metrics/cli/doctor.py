@@ -19,7 +19,7 @@ Examples
 
 \b
 Exit codes
-  0  nothing is wrong; there may be warnings, and things that could not be looked at
+  0  nothing is wrong; there may be information, warnings, and what could not be looked at
   3  no run in RUN_DIR
   8  something is wrong: there are errors among the findings
 """
@@ -36,8 +36,9 @@ def doctor(run_dir: Path | None, *, as_json: bool, verbose: bool) -> int:
     removed or changed. Works on live, ended, crashed, empty and damaged runs.
     """
     from unilab_metrics.run.doctor.examination import examine_machine, examine_run
-    from unilab_metrics.run.doctor.finding import ERROR, OK, worst
+    from unilab_metrics.run.doctor.finding import ERROR, INFO, OK, worst
     from unilab_metrics.transport.registry import look_for_live_run
+    from unilab_metrics.wording import agreeing, counted
 
     if run_dir is None:
         live = look_for_live_run()
@@ -56,10 +57,11 @@ def doctor(run_dir: Path | None, *, as_json: bool, verbose: bool) -> int:
     else:
         say("no live run on this machine" if found is None else str(found))
         for finding in findings:
-            if verbose or finding.level != OK:
+            if verbose or not (finding.level == OK or finding.is_detail):
                 for line in finding.lines():
                     say(line)
         well = sum(finding.level == OK for finding in findings)
+        judged = sum(finding.level != INFO for finding in findings)
         hidden = "" if verbose or not well else " (-v shows them)"
-        say(f"{well} of {len(findings)} findings are well{hidden}")
+        say(f"{well} of {counted(judged, 'finding')} {agreeing(well, 'is', 'are')} well{hidden}")
     return ExitCode.UNHEALTHY if level == ERROR else ExitCode.OK

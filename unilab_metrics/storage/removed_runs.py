@@ -54,7 +54,7 @@ def _removed(roots: Iterable[Path], kept_s: float) -> Iterator[tuple[Path, str]]
         for directory in _directories_in([launch]):
             with suppress(OSError):
                 run_dir = _run_of(directory)
-                if run_dir is not None and _age_s(directory) > kept_s and is_abandoned(directory):
+                if run_dir is not None and age_s(directory) > kept_s and is_abandoned(directory):
                     yield directory, run_dir
 
 
@@ -77,8 +77,8 @@ def _run_of(directory: Path) -> str | None:
     return owner.run.path
 
 
-def _age_s(directory: Path) -> float:
-    """Since something was written into it last."""
+def age_s(directory: Path) -> float:
+    """Seconds since something was written into a spool last. Raises ``OSError``."""
     newest = max(path.lstat().st_mtime for path in (directory, *directory.iterdir()))
     return time.time() - newest
 

@@ -6,7 +6,8 @@ One key a line, like ssh's ``authorized_keys``:
 
 ``use`` is ``publish`` or ``watch``; the key is 40 characters of z85; ``ranks`` restricts a
 publishing key, as in ``ranks=0,4-7``; the rest is for people. Lines that begin with ``#``
-are comments. A line that makes no sense grants nothing.
+are comments; to make a key's line one revokes the key. A line that makes no sense grants
+nothing.
 """
 
 from __future__ import annotations
@@ -40,10 +41,12 @@ class Grant(NamedTuple):
 
 
 class AllowList(NamedTuple):
-    """``problems``: lines that grant nothing, in words."""
+    """``problems``: lines that grant nothing, in words. ``revoked``: keys whose line somebody
+    has made a comment."""
 
     grants: dict[str, Grant]
     problems: tuple[str, ...] = ()
+    revoked: frozenset[str] = frozenset()
 
 
 NOBODY = AllowList({})
@@ -58,9 +61,11 @@ def parse(text: str) -> AllowList:
     """The list in a file's text; of two lines for one key the first counts."""
     grants: dict[str, Grant] = {}
     problems: list[str] = []
+    revoked: set[str] = set()
     for number, line in enumerate(text.splitlines(), 1):
         words = line.split()
         if not words or words[0].startswith("#"):
+            revoked |= _revoked_by(line)
             continue
         try:
             key, grant = _parse_line(words)
@@ -74,7 +79,7 @@ def parse(text: str) -> AllowList:
             break
         else:
             grants[key] = grant
-    return AllowList(grants, tuple(problems))
+    return AllowList(grants, tuple(problems), frozenset(revoked - grants.keys()))
 
 
 def render(use: Use, key: str, *, ranks: Iterable[int] | None = None, name: str = "") -> str:
@@ -85,6 +90,14 @@ def render(use: Use, key: str, *, ranks: Iterable[int] | None = None, name: str 
     if ranks is not None:
         words.append("ranks=" + ",".join(str(rank) for rank in sorted(set(ranks))))
     return " ".join([*words, *name.split()])
+
+
+def _revoked_by(comment: str) -> set[str]:
+    """The key of a comment that was a line."""
+    try:
+        return {_parse_line(comment.lstrip("# \t").split())[0]}
+    except (ValueError, IndexError):
+        return set()
 
 
 def _parse_line(words: list[str]) -> tuple[str, Grant]:

@@ -23,6 +23,7 @@ from unilab_metrics.storage.records import damaged_at_end, scan
 from unilab_metrics.storage.segments import list_segments, read_segment
 from unilab_metrics.storage.spool_places import nameless_spools, spools_in
 from unilab_metrics.storage.spool_reader import LEASE_NAME, SpoolReader
+from unilab_metrics.wording import agreeing, counted
 
 _SUBJECT = "backlog"
 _MANY = 10_000
@@ -43,12 +44,14 @@ def examine(patient: Patient) -> Iterator[Finding]:
     yield from _missing(patient, journal)
     data = journal.state.data
     last = journal.last_update
-    text = f"the journal holds {last:,} updates of {data.iterations_sealed:,} iterations"
+    iterations = counted(data.iterations_sealed, "iteration")
+    text = f"the journal holds {counted(last, 'update')} of {iterations}"
     open_windows = len(data.windows.open)
     yield Finding(_SUBJECT, OK, f"{text}, {open_windows:,} open" if open_windows else text)
     lost = sum(source.lost_frames for source in data.sources)
     if lost:
-        yield Finding(_SUBJECT, WARNING, f"{lost:,} frames are lost, and named in the journal")
+        frames = counted(lost, "frame is", "frames are")
+        yield Finding(_SUBJECT, WARNING, f"{frames} lost, and named in the journal")
     for source in data.sources:
         if source.attempt == data.attempt and (drops := source.dropped()):
             text = f"the {source.identity.key.place} has dropped {dropped_text(drops)}"
@@ -91,7 +94,7 @@ def _spools(patient: Patient) -> Iterator[Finding]:
         fix = "nothing of it can be taken in; keep it, or remove it"
         yield Finding(_SUBJECT, ERROR, f"{directory} holds {reason}", fix)
     if dead:
-        text = f"{dead:,} records wait in {_spools_text(orphans)}"
+        text = f"{_waiting_text(dead)} in {_spools_text(orphans)}"
         fix = (
             "the aggregator takes them in within a second"
             if patient.aggregator_pid is not None
@@ -99,15 +102,19 @@ def _spools(patient: Patient) -> Iterator[Finding]:
         )
         yield Finding(_SUBJECT, WARNING if patient.aggregator_pid else ERROR, text, fix)
     elif orphans:
-        verb = "is" if orphans == 1 else "are"
-        text = f"{_spools_text(orphans)} {verb} in the journal and not removed"
+        are = agreeing(orphans, "is", "are")
+        text = f"{_spools_text(orphans)} {are} in the journal and not removed"
         yield Finding(_SUBJECT, WARNING, text, patient.completion)
     level = WARNING if waiting > _MANY else OK
-    yield Finding(_SUBJECT, level, f"{waiting:,} records wait in spools of live processes")
+    yield Finding(_SUBJECT, level, f"{_waiting_text(waiting)} in spools of live processes")
+
+
+def _waiting_text(records: int) -> str:
+    return counted(records, "record waits", "records wait")
 
 
 def _spools_text(count: int) -> str:
-    return "1 spool of a dead process" if count == 1 else f"{count} spools of dead processes"
+    return counted(count, "spool of a dead process", "spools of dead processes")
 
 
 def _damage(patient: Patient, journal: Recovered) -> Iterator[Finding]:
@@ -115,7 +122,8 @@ def _damage(patient: Patient, journal: Recovered) -> Iterator[Finding]:
         yield Finding(_SUBJECT, ERROR, fault, patient.completion)
     if journal.damaged_records and not journal.wal_fault:
         names = in_files(damaged_segments(patient.bus_dir, "wal", WAL_KINDS))
-        text = f"the wal has {journal.damaged_records:,} records that cannot be read{names}"
+        records = counted(journal.damaged_records, "record")
+        text = f"the wal has {records} that cannot be read{names}"
         yield Finding(_SUBJECT, ERROR, text, patient.completion)
     limits = {path: limit for path, _, limit in journal.history_segments}
     wal = list_segments(patient.bus_dir, "wal")
@@ -133,7 +141,7 @@ def _damage(patient: Patient, journal: Recovered) -> Iterator[Finding]:
                 text = f"{path.name} has a torn tail ({found.tail_reason}), which does not count"
                 yield Finding(_SUBJECT, OK, text)
         if places and not is_wal:
-            count = "1 place" if places == 1 else f"{places:,} places"
+            count = counted(places, "place")
             fix = f"unilab-metrics verify {patient.name}   (backends may hold what it lacks)"
             fix = patient.completion if journal.missing else fix
             yield Finding(_SUBJECT, ERROR, f"{path.name} is damaged in {count}", fix)
@@ -151,7 +159,7 @@ def _missing(patient: Patient, journal: Recovered) -> Iterator[Finding]:
     lacking = journal.state.data.next_update - 1 - last
     if lacking > 0 and patient.aggregator_pid is None and not journal.faults:
         names = in_files([path.name for path in list_segments(patient.bus_dir, "history")])
-        text = f"the history lacks {lacking:,} updates that the wal accounts for{names}"
+        text = f"the history lacks {counted(lacking, 'update')} that the wal accounts for{names}"
         yield Finding(_SUBJECT, ERROR, text, patient.completion)
 
 
@@ -169,7 +177,8 @@ def _backends(patient: Patient, last: int) -> Iterator[Finding]:
             text = f"{backend} lacks the updates after {held:,} of {last:,}"
             yield Finding(_SUBJECT, ERROR, text, patient.completion)
         else:
-            yield Finding(_SUBJECT, OK, f"{backend} holds all {last:,} updates")
+            text = f"{backend} holds all there is, {counted(last, 'update')}"
+            yield Finding(_SUBJECT, OK, text)
 
 
 def _fact(error: OSError) -> str:

@@ -9,6 +9,7 @@ from pathlib import Path
 from unilab_metrics.run.doctor.finding import ERROR, OK, UNKNOWN, WARNING, Finding
 from unilab_metrics.storage.mounts import is_local_filesystem, kind_of
 from unilab_metrics.storage.places import runtime_places, spool_candidates
+from unilab_metrics.wording import counted
 
 _SUBJECT = "disk"
 _MIB = 1024 * 1024
@@ -52,7 +53,7 @@ def _place(what: str, path: Path, seen: set[int], *, is_journal: bool = False) -
         text = f"{where} is full: {free / _MIB:,.1f} MiB free"
         yield Finding(_SUBJECT, ERROR, text, f"make room there: du -xh {path} | sort -h | tail")
     elif space.f_files and space.f_favail < _FEW_INODES:
-        text = f"{where} has {space.f_favail} inodes left"
+        text = f"{where} has {counted(space.f_favail, 'inode')} left"
         yield Finding(_SUBJECT, ERROR, text, "remove files there")
     elif free < _SCARCE_BYTES:
         yield Finding(_SUBJECT, WARNING, f"{where} has {free / _MIB:,.0f} MiB free")

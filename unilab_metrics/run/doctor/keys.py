@@ -9,11 +9,12 @@ from collections.abc import Generator, Iterator, Mapping
 from pathlib import Path
 
 from unilab_metrics.errors import ConnectionFileError, KeyFileError, StorageError
-from unilab_metrics.run.doctor.finding import ERROR, OK, WARNING, Finding
+from unilab_metrics.run.doctor.finding import ERROR, INFO, OK, WARNING, Finding
 from unilab_metrics.run.doctor.patient import Patient
 from unilab_metrics.storage.filesystem import check_private
 from unilab_metrics.transport import keys
 from unilab_metrics.transport.allow_list import PUBLISH, WATCH, Use, render
+from unilab_metrics.wording import counted
 
 _SUBJECT = "keys"
 
@@ -103,12 +104,21 @@ def _allowed(patient: Patient, own: Mapping[Use, str]) -> Iterator[Finding]:
         yield Finding(_SUBJECT, WARNING, f"{path}: {problem}", f"edit {path}")
     for use, key in own.items():
         grant = allowed.grants.get(key)
-        if grant is None or grant.use != use:
+        if key in allowed.revoked:
+            text = f"{path}: the run's own {use}.key is revoked: its line is a comment"
+            who = "publishes" if use == PUBLISH else "watches"
+            yield Finding(_SUBJECT, INFO, f"{text}, so nobody {who} with it over TCP")
+        elif grant is None or grant.use != use:
             text = f"{path} does not let the run's own {use}.key in"
             yield Finding(_SUBJECT, ERROR, text, f"add the line: {render(use, key)}")
     publishing = sum(grant.use == PUBLISH for grant in allowed.grants.values())
     watching = len(allowed.grants) - publishing
-    yield Finding(_SUBJECT, OK, f"{publishing} keys may publish, {watching} may watch")
+    text = f"{counted(publishing, 'key')} may publish, {watching:,} may watch"
+    yield Finding(_SUBJECT, OK, text)
+    others = len(allowed.revoked - set(own.values()))
+    if others:
+        text = f"{path}: {counted(others, 'key is', 'keys are')} revoked: a comment now"
+        yield Finding(_SUBJECT, INFO, text)
 
 
 def _remake(path: Path) -> str:

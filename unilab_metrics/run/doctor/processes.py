@@ -5,14 +5,17 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 
+from unilab_metrics.aggregate.folding.attendance import absent_ranks
 from unilab_metrics.run.doctor.finding import ERROR, OK, UNKNOWN, WARNING, Finding
 from unilab_metrics.run.doctor.patient import Patient
+from unilab_metrics.run.verify_report import ranks_text
 from unilab_metrics.storage.filesystem import boot_id
 from unilab_metrics.storage.lease import settled_pid
 from unilab_metrics.storage.process_table import stat_fields, was_running
 from unilab_metrics.storage.spool_places import LiveProcess
 from unilab_metrics.subscribe.history import HistoryReader
-from unilab_schema.identity import Identity
+from unilab_metrics.wording import counted
+from unilab_schema.identity import LEARNER, Identity
 from unilab_schema.updates import EventUpdate
 
 _SUBJECT = "processes"
@@ -54,6 +57,7 @@ def examine(patient: Patient) -> Iterator[Finding]:
     yield from _gone(patient, {process.pid for process in living})
     if patient.ended is None:
         yield from _lost(patient)
+    yield from _never_came(patient)
     for backend in patient.settings.backends:
         yield _writer(patient, backend, is_live=pid is not None)
 
@@ -88,9 +92,8 @@ def _gone(patient: Patient, living: set[int]) -> Iterator[Finding]:
                 _SUBJECT, WARNING, f"{name} has ended and its parent has not waited for it"
             )
         else:
-            fix = _fix_of_a_loss(patient)
             text = f"{name} is gone without goodbye; {_who_lives(patient.living)}"
-            yield Finding(_SUBJECT, WARNING, text, fix)
+            yield Finding(_SUBJECT, WARNING, text, _fix_of_a_loss(patient, identity))
 
 
 def _lost(patient: Patient) -> Iterator[Finding]:
@@ -108,9 +111,10 @@ def _lost(patient: Patient) -> Iterator[Finding]:
         ago_s = 0.0 if lost_unix_ns is None else max(time.time() - lost_unix_ns / 1e9, 0.0)
         since = "" if lost_unix_ns is None else f" {ago_s:,.0f} s ago"
         text = f"{_name(source.identity)} {how}{since}; {_who_lives(patient.living)}"
-        yield Finding(_SUBJECT, WARNING, text, _fix_of_a_loss(patient))
+        yield Finding(_SUBJECT, WARNING, text, _fix_of_a_loss(patient, source.identity))
     if len(lost) > _MOST_LOST:
-        text = f"{len(lost) - _MOST_LOST} more processes are gone without goodbye"
+        more = counted(len(lost) - _MOST_LOST, "more process is", "more processes are")
+        text = f"{more} gone without goodbye"
         yield Finding(_SUBJECT, WARNING, text)
 
 
@@ -146,13 +150,55 @@ def _few(pids: list[int]) -> str:
     return f"{text} and {len(pids) - _MOST_LOST} more" if len(pids) > _MOST_LOST else text
 
 
-def _fix_of_a_loss(patient: Patient) -> str:
+def _never_came(patient: Patient) -> Iterator[Finding]:
+    if isinstance(patient.journal, Exception):
+        return
+    data = patient.journal.state.data
+    absent = absent_ranks(data)
+    if not data.sources or not absent:
+        return
+    text = ranks_text(data.expected_learners, absent, so_far=patient.ended is None)
+    fix = "see how they were started; the values of the others are whole"
+    if patient.ended is None:
+        fix = "iterations go on without them after 30 s; see how they were started"
+    yield Finding(_SUBJECT, WARNING, text, fix)
+
+
+def _fix_of_a_loss(patient: Patient, gone: Identity) -> str:
     if patient.aggregator_pid is None:
         return patient.completion
-    if not patient.living:
+    learners = _learners_that_go_on(patient, gone)
+    if not patient.living and not learners:
         return "nothing: the aggregator takes in what it left and ends the run"
-    end = f"kill {patient.living_pids}   (ends the others; the aggregator then ends the run)"
-    return f"the aggregator takes in what it left; {end}"
+    kill = f"kill {patient.living_pids}"
+    if not learners:
+        end = f"{kill}   (ends the others; the aggregator then ends the run)"
+        return f"the aggregator takes in what it left; {end}"
+    fewer = f" with n = {learners} of {counted(_expected(patient), 'rank')}"
+    goes_on = f"nothing need be done: iterations go on{fewer if gone.key.role == LEARNER else ''}"
+    rest = f"; only to end the run: {kill}" if patient.living_pids else ""
+    return f"{goes_on}, and the aggregator takes in what it left{rest}"
+
+
+def _learners_that_go_on(patient: Patient, gone: Identity) -> int:
+    """Ranks of the attempt whose learner has not ended, as far as is known here."""
+    this_boot = boot_id()
+    living = {process.pid for process in patient.living}
+    ranks = {
+        source.rank
+        for source in patient.sources
+        if source.is_learner
+        and source.status == "live"
+        and source.ended is None
+        and source.identity != gone
+        and (source.identity.boot_id != this_boot or source.identity.pid in living)
+    }
+    return len(ranks)
+
+
+def _expected(patient: Patient) -> int:
+    journal = patient.journal
+    return 1 if isinstance(journal, Exception) else journal.state.data.expected_learners
 
 
 def _is_zombie(identity: Identity) -> bool:
