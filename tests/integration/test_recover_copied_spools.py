@@ -15,6 +15,7 @@ from unilab_metrics.cli.root import commands
 from unilab_metrics.errors import ExitCode
 from unilab_metrics.publish.publisher import Publisher
 from unilab_metrics.run.verify import verify_run
+from unilab_metrics.run.verify_report import report, report_fields
 
 TAG = "Loss/value"
 
@@ -89,7 +90,12 @@ def test_what_comes_after_the_end_is_written_where_a_tag_is_missing_and_else_cou
     after = scalars(run_dir)
     assert after[TAG] == before[TAG]
     assert after["Loss/far"] == [(n, float(n)) for n in range(3)]
-    verify_run(run_dir)
+    verified = verify_run(run_dir)
+    late = report_fields(verified)["late_values"]
+    assert late >= 3
+    assert f"late         {late} values for what was complete: in the journal, in no backend" in (
+        report(verified)
+    )
     assert "nothing to do" in recover(run_dir)
 
 

@@ -40,7 +40,8 @@ class DamagedWalError(StorageError):
 class JournalFacts(NamedTuple):
     """``refolded``: updates that the wal gave once more, of ``updates``; ``first_update``: the
     one at which it begins, its older segments being retired. ``learners``: ranks that the
-    newest attempt expects, of which ``absent`` have not come."""
+    newest attempt expects, of which ``absent`` have not come. ``late_values``: those that are
+    in no update, because their iteration had their tags already or their attempt was over."""
 
     refolded: int
     updates: int
@@ -48,6 +49,7 @@ class JournalFacts(NamedTuple):
     first_update: int = 1
     learners: int = 1
     absent: tuple[int, ...] = ()
+    late_values: int = 0
 
 
 def verify_journal(run_dir: Path, *, is_live: bool) -> JournalFacts | None:
@@ -81,6 +83,7 @@ def verify_journal(run_dir: Path, *, is_live: bool) -> JournalFacts | None:
         refold.first_update,
         data.expected_learners,
         tuple(absent_ranks(data)),
+        data.late_values,
     )
 
 

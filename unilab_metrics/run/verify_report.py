@@ -31,6 +31,9 @@ def report(verified: Verified) -> list[str]:
         points = f"{counted(len(counts), 'tag')}, {counted(sum(counts), 'point')}{spread}"
         lines.append(f"tensorboard  {points}, equal to the history{behind_text}")
     lines += [_backend_line(b, history.entries) for b in verified.backends if not b.is_compared]
+    if verified.journal is not None and verified.journal.late_values:
+        late = counted(verified.journal.late_values, "value")
+        lines.append(f"late         {late} for what was complete: in the journal, in no backend")
     if len(verified.attempts) > 1:
         lines.append(f"attempts     {', '.join(map(_attempt, verified.attempts))}")
     if history.ended is None:
@@ -64,6 +67,7 @@ def report_fields(verified: Verified) -> dict[str, Any]:
         "wal_begins_at": None if journal is None else journal.first_update,
         "ranks": None if journal is None else _ranks_fields(journal),
         "sources": None if journal is None else [_source_fields(s) for s in journal.sources],
+        "late_values": None if journal is None else journal.late_values,
         "lost_frames": verified.lost_frames,
         "dropped_calls": verified.dropped_calls,
     }
