@@ -128,6 +128,18 @@ def _history_is_not_completed(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(journal_module, "recover", recover)
 
 
+def _evidence_before_the_sync(patch: pytest.MonkeyPatch) -> None:
+    original = journal_module.Journal.start_sync
+
+    def start_sync(self: journal_module.Journal, mark: object) -> bool:
+        is_begun = original(self, mark)
+        if is_begun and self._marked is not None:
+            journal_module.write_durable(self._bus_dir, self._marked)
+        return is_begun
+
+    patch.setattr(journal_module.Journal, "start_sync", start_sync)
+
+
 MUTANTS: list[Callable[[pytest.MonkeyPatch], None]] = [
     _ack_before_journal,
     _welcome_before_journal,
@@ -143,7 +155,10 @@ MUTANTS: list[Callable[[pytest.MonkeyPatch], None]] = [
 ]
 
 
-@pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.__name__.strip("_"))
+RARE = pytest.param(_evidence_before_the_sync, marks=pytest.mark.slow)
+
+
+@pytest.mark.parametrize("mutant", [*MUTANTS, RARE], ids=lambda mutant: mutant.__name__.strip("_"))
 def test_a_broken_rule_shows(
     mutant: Callable[[pytest.MonkeyPatch], None], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
