@@ -10,7 +10,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from fault_rank import STOP_COLLECTORS, STOP_LEARNERS
 from network_training import LEARNER_0, LEARNER_1, NetworkTraining, until
 from two_hosts import TwoHosts, lacking
 
@@ -78,10 +77,10 @@ def containers(short_path: Path) -> Iterator[Apart]:
         print("".join(map(made.words_of, (LEARNER_0, LEARNER_1))))
 
 
-def finish(training: Apart, *, at_least: int = 50) -> None:
+def finish(training: Apart) -> None:
     outcome = training.finish()
     assert outcome.faults == [], [training.words_of(place) for place in training.processes]
-    assert outcome.published > at_least
+    assert outcome.published > 50
     assert training.left_on_b() == []
     words = "".join(map(training.words_of, training.processes))
     assert "Traceback" not in words
@@ -106,15 +105,6 @@ def test_rank_is_found_and_let_in_through_the_store_alone(training: Apart) -> No
         assert of_run.read_text() != pairs[0].read_text()
     training.hears_the_collector()
     finish(training)
-
-
-def test_a_training_of_one_iteration_waits_for_the_rank_that_is_being_let_in(
-    training: Apart,
-) -> None:
-    for name in (STOP_COLLECTORS, STOP_LEARNERS):
-        (training.ledgers / name).touch()
-    training.start(LEARNER_0, LEARNER_1)
-    finish(training, at_least=1)
 
 
 def test_an_aggregator_that_comes_back_elsewhere_is_found_through_the_store(

@@ -4,9 +4,7 @@ collector that it starts.
 ``python store_rank.py SETTINGS``: as ``fault_rank`` has them. ``run_dir`` may be empty: then
 nothing says which run it is. ``torch.distributed`` is initialised after ``init()``, from
 ``MASTER_ADDR`` and ``MASTER_PORT``. Without a ``role`` of its own a rank beyond 0 starts a
-collector, which is told no more than what a child inherits; unless collectors are to stop at once.
-The store is destroyed when the last iteration is logged, in a training that short after all is
-delivered.
+collector, which is told no more than what a child inherits.
 """
 
 from __future__ import annotations
@@ -18,7 +16,7 @@ from pathlib import Path
 
 import msgspec
 from fault_helper import hurry_restarts
-from fault_rank import STOP_COLLECTORS, Ledger, Settings, collect, learn
+from fault_rank import Ledger, Settings, collect, learn
 
 import unilab_metrics as um
 
@@ -45,14 +43,10 @@ def main() -> int:
     import torch.distributed as dist
 
     dist.init_process_group("gloo", rank=settings.rank, world_size=settings.world_size)
-    is_short = (Path(settings.folder) / STOP_COLLECTORS).exists()
-    child = _start_collector(settings) if settings.rank and not is_short else None
+    child = _start_collector(settings) if settings.rank else None
     learn(settings, publisher, ledger)
-    if not is_short:
-        dist.destroy_process_group()
+    dist.destroy_process_group()
     ledger.write("closed", int(publisher.close(settings.close_timeout_s)))
-    if is_short:
-        dist.destroy_process_group()
     print(publisher.dropped, publisher.errors, flush=True)
     return child.wait(60) if child is not None else 0
 
