@@ -6,6 +6,7 @@ import errno
 from pathlib import Path
 from typing import NamedTuple
 
+from unilab_metrics.aggregate.process_log import say
 from unilab_metrics.errors import LeaseHeldError, StorageFullError, UnilabMetricsError
 from unilab_metrics.write.process import make_backend
 from unilab_metrics.write.writer import run_writer
@@ -28,18 +29,24 @@ def complete_backend(run_dir: Path, name: str, log_interval: int, last: int) -> 
     """Bring one backend up to ``last`` in this process, without an aggregator. Never raises for
     what the backend or the disk refuses."""
     positions: list[int] = []
+
+    def listen(text: str) -> None:
+        # The first word comes when the backend has found its position.
+        positions.append(backend.update)
+        if text.startswith(f"{name} failed: "):
+            say(text)
+
     try:
         backend = make_backend(name, run_dir, log_interval)
     except ValueError as error:
         return BackendResult(name, 0, 0, str(error))
     problem = ""
     try:
-        # The first word comes when the backend has found its position.
         run_writer(
             run_dir,
             backend,
             stop=lambda: True,
-            log=lambda _: positions.append(backend.update),
+            log=listen,
             follow=False,
         )
     except LeaseHeldError as error:

@@ -16,6 +16,7 @@ from unilab_metrics.storage.lease import Lease
 from unilab_metrics.storage.segments import list_segments, read_segment_header
 from unilab_metrics.subscribe.history import HISTORY_PREFIX, HistoryReader
 from unilab_metrics.transport.rendezvous import bus_directory
+from unilab_metrics.wording import counted
 from unilab_metrics.write.aggregator_link import AggregatorLink
 from unilab_metrics.write.backends.base import Backend, BackendError
 from unilab_metrics.write.unattended import covered_update, make_durable
@@ -175,7 +176,9 @@ class _Writer:
         now_s = time.monotonic()
         if str(error) != self._problem:
             self._problem = str(error)
-            self._log(f"{self._backend.name} failed: {error}; trying again every second")
+            self._log(f"{self._backend.name} failed: {error}{self._prospect(error, ending=ending)}")
+        if ending and not self._link.alive and error.is_lasting:
+            raise error
         self._report("failed", self._problem, force=True)
         if not ending:
             self._end_by_s = None
@@ -185,6 +188,13 @@ class _Writer:
             raise error
         time.sleep(RETRY_S)
         return False
+
+    def _prospect(self, error: BackendError, *, ending: bool) -> str:
+        if not ending:
+            return "; trying again every second"
+        if error.is_lasting and not self._link.alive:
+            return ""
+        return f"; trying again for {GIVE_UP_S:g} s"
 
     def _recovered(self) -> None:
         if self._problem:
@@ -212,11 +222,11 @@ class _Writer:
 
     def _log_losses(self) -> None:
         for what, count in self._backend.not_written().items():
-            self._log(f"{self._backend.name} did not write {count} {what}")
+            self._log(f"{self._backend.name} did not write {count:,} {what}")
         if self._reader is not None and (self._reader.damaged or self._reader.lost_entries):
             self._log(
-                f"the history is damaged in {self._reader.damaged} places, "
-                f"{self._reader.lost_entries} entries could not be read"
+                f"the history is damaged in {counted(self._reader.damaged, 'place')}, "
+                f"{counted(self._reader.lost_entries, 'entry', 'entries')} could not be read"
             )
 
     def _tell_the_end(self) -> None:

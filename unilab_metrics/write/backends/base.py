@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
@@ -12,11 +13,27 @@ if TYPE_CHECKING:
     from unilab_metrics.subscribe.history import HistoryRecord
 
 
+_LASTING = frozenset({
+    errno.EACCES, errno.EINVAL, errno.EISDIR, errno.ELOOP, errno.ENAMETOOLONG, errno.ENOTDIR,
+    errno.ENXIO, errno.EPERM, errno.EROFS,
+})  # fmt: skip
+
+
 class BackendError(StorageError):
     """A backend cannot take data now; nothing was lost. Facts: ``path``, ``reason``."""
 
     def __init__(self, path: Path, reason: str) -> None:
         super().__init__(path, reason)
+
+    @property
+    def is_lasting(self) -> bool:
+        """Whether somebody must see to it: a moment's wait will not help."""
+        error: BaseException | None = self
+        while error is not None:
+            if isinstance(error, OSError) and error.errno in _LASTING:
+                return True
+            error = error.__cause__
+        return False
 
 
 class Backend(Protocol):
