@@ -21,8 +21,8 @@ from unilab_metrics.errors import (
 from unilab_sidecar.alerts import cut_off
 from unilab_sidecar.batch import Failure
 from unilab_sidecar.feed import Feed, UpdateSource
-from unilab_sidecar.losses import dropped_of_summary
 from unilab_sidecar.plain import run_plain
+from unilab_sidecar.summary_file import read_summary
 
 _EXAMPLES = """\
 examples:
@@ -69,7 +69,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         attach,
         wait_for_bus=wait,
         is_wanted=lambda: not launched or os.getppid() == launcher,
-        read_dropped=lambda attempt: None if address else dropped_of_summary(run_dir, attempt),
+        read_summary=lambda attempt: None if address else read_summary(run_dir, attempt),
         find_abandoned=lambda: None if address else _abandoned(run_dir),
         run_dir="" if address else options.run,
     )

@@ -6,9 +6,10 @@ import shlex
 from collections.abc import Iterable
 from typing import Literal, NamedTuple
 
+from unilab_metrics.wording import counted
 from unilab_schema.control import BackendStatus, SourceStatus
 from unilab_sidecar import formatting
-from unilab_sidecar.picture import Picture
+from unilab_sidecar.picture import Note, Picture
 from unilab_sidecar.standing import has_contact
 from unilab_sidecar.text import clean
 
@@ -50,10 +51,10 @@ def alerts(picture: Picture) -> tuple[Alert, ...]:
         found += _of_sources(picture)
         found += _of_writers(picture)
     if quarantined := picture.journal.quarantined:
-        found.append(Alert(f"{quarantined:,} frames quarantined"))
+        found.append(Alert(f"{counted(quarantined, 'frame')} quarantined"))
     if dropped := _dropped(picture.sources):
         found.append(Alert(dropped, "warn"))
-    return tuple(found)
+    return tuple(_named_once(found, picture.run_dir_there))
 
 
 def missing_ranks(picture: Picture) -> str:
@@ -94,12 +95,33 @@ def _losses(picture: Picture) -> list[Alert]:
     others: list[str] = []
     for source in lost:
         start = f"{source.key.place} ("
-        texts = [n.text for n in picture.notes if n.kind == "lost" and n.text.startswith(start)]
+        texts = [n.text for n in picture.notes if n.kind == "lost" and n.text.startswith(start)
+                 and is_current(n, picture)]  # fmt: skip
         if texts and len(told) < _MOST_NAMED:
             told.append(clean(texts[-1]))
         else:
             others.append(_place(source))
     return [Alert(text) for text in told] + ([Alert(f"lost: {_listed(others)}")] if others else [])
+
+
+def is_current(note: Note, picture: Picture) -> bool:
+    """Whether an event is about the attempt that is shown, as far as is known."""
+    return note.attempt in (0, picture.attempt) or not picture.attempt
+
+
+def _named_once(found: Iterable[Alert], run_dir: str) -> list[Alert]:
+    """The run's directory is long: what names files in it after the first alert names them from
+    there."""
+    prefix = clean(run_dir.rstrip("/")) + "/"
+    named: list[Alert] = []
+    is_named = False
+    for alert in found:
+        names_it = len(prefix) > 1 and prefix in alert.text
+        named.append(
+            alert._replace(text=alert.text.replace(prefix, "")) if names_it and is_named else alert
+        )
+        is_named = is_named or names_it
+    return named
 
 
 def _dropped(sources: Iterable[SourceStatus]) -> str:
@@ -127,7 +149,7 @@ def _of_writers(picture: Picture) -> list[Alert]:
             found.append(Alert(f"{name} silent for {formatting.age(backend.age_s)}", "warn"))
         behind = picture.journal.update - backend.update
         if behind > max(_BEHIND_UPDATES, _BEHIND_WINDOWS * picture.samples):
-            found.append(Alert(f"{name} is {behind:,} updates behind", "warn"))
+            found.append(Alert(f"{name} is {counted(behind, 'update')} behind", "warn"))
     backlog = picture.bus.backlog
     if backlog is not None and backlog.stale_s is None and backlog.value >= _WAITING_FRAMES:
         text = f"{formatting.whole(backlog.value)} frames wait in the spools"

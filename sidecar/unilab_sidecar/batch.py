@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from unilab_schema.control import Head, Snapshot
+from unilab_sidecar.summary import Summary
 
 if TYPE_CHECKING:
     from unilab_metrics.subscribe.history import HistoryRecord
@@ -25,8 +26,8 @@ class Batch:
 
     ``head``: the newest announcement, ``None`` before the first. ``snapshot``: newest values
     of all tags, once after joining. ``head_age_s``: seconds since ``head`` came. ``behind``: the
-    history up to now has not all been handed over yet. ``dropped``: what an ended run says of
-    its losses, where no announcement can. ``gone``: nobody is at work on the run any more; who is
+    history up to now has not all been handed over yet. ``summary``: what an ended run
+    says of itself, where no announcement can. ``gone``: nobody is at work on the run any more; who is
     gone, by name. ``refusal``: the aggregator does not let us in any more, and why, empty while
     it does. ``failure``: nothing follows.
     """
@@ -37,7 +38,7 @@ class Batch:
     connected: bool = False
     head_age_s: float = 0.0
     behind: bool = False
-    dropped: int | None = None
+    summary: Summary | None = None
     gone: tuple[str, ...] | None = None
     refusal: str = ""
     failure: Failure | None = None

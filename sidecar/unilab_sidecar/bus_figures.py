@@ -7,19 +7,28 @@ from collections.abc import Mapping
 from unilab_schema.control import Head
 from unilab_sidecar import grouping
 from unilab_sidecar.picture import BusFigures, Journal, Reading
+from unilab_sidecar.summary import Summary
 
 
-def journal(head: Head | None) -> Journal:
-    """The books as of the newest announcement."""
+def journal(head: Head | None, summary: Summary | None) -> Journal:
+    """The books as of the newest announcement, or of what the run says of itself after its end."""
+    if summary is not None:
+        updates = summary.updates
+        return Journal(updates, updates, summary.late_values, summary.quarantined)
     if head is None:
         return Journal()
     return Journal(head.update, head.durable, head.late_values, head.quarantined, head.journal_full)
 
 
-def bus_figures(head: Head | None, readings: Mapping[str, Reading]) -> BusFigures:
-    """Back-pressure from the updates, or while none can be written, from the sources' own word."""
+def bus_figures(
+    head: Head | None, readings: Mapping[str, Reading], *, has_ended: bool = False
+) -> BusFigures:
+    """Back-pressure from the updates, or while none can be written, from the sources' own word;
+    none after the end, when what the last updates say of it holds no more."""
     backlog, ack = readings.get(grouping.BACKLOG), readings.get(grouping.ACK_LATENCY)
-    if head is not None and head.journal_full:
+    if has_ended:
+        backlog = ack = None
+    elif head is not None and head.journal_full:
         waiting = [source.figures.backlog for source in head.sources if source.figures is not None]
         backlog, ack = Reading(float(sum(waiting))) if waiting else None, None
     bad_messages = head.bad_messages if head else 0

@@ -18,6 +18,7 @@ from unilab_metrics.errors import ExitCode, UnilabMetricsError
 from unilab_schema.control import Head, Snapshot
 from unilab_schema.updates import RunEnded
 from unilab_sidecar.batch import Batch, Failure
+from unilab_sidecar.summary import Summary
 
 if TYPE_CHECKING:
     from unilab_metrics.subscribe.history import HistoryRecord
@@ -71,21 +72,21 @@ class Feed:
         *,
         wait_for_bus: bool,
         is_wanted: Callable[[], bool] = lambda: True,
-        read_dropped: Callable[[int], int | None] = lambda _attempt: None,
+        read_summary: Callable[[int], Summary | None] = lambda _attempt: None,
         find_abandoned: Callable[[], tuple[str, ...] | None] = lambda: None,
         run_dir: str = "",
     ) -> None:
         """``open_source`` attaches to the run, in the feed's thread. ``wait_for_bus``: the run
         is about to start, so try again until its bus is there. ``is_wanted``: whether who
         started this viewer is still there to see it; asked a few times a second.
-        ``read_dropped``: what a run says of its losses after the end of an attempt; asked once,
-        if nobody announces them. ``find_abandoned``: who is gone, if nobody is at work on the
+        ``read_summary``: what a run says of itself after the end of an attempt; asked once, if
+        nobody announces it. ``find_abandoned``: who is gone, if nobody is at work on the
         run; asked while it says nothing. ``run_dir``: where this viewer sees the run."""
         self.run_dir = run_dir
         self._open_source = open_source
         self._wait_for_bus = wait_for_bus
         self._is_wanted = is_wanted
-        self._read_dropped = read_dropped
+        self._read_summary = read_summary
         self._find_abandoned = find_abandoned
         self._box: queue.Queue[Batch] = queue.Queue(BOX_BATCHES)
         self._stopped = threading.Event()
@@ -157,9 +158,10 @@ class Feed:
             behind = behind and _is_behind(records, head)
             ends = [r.entry.attempt for r in records if isinstance(r.entry, RunEnded)]
             ended_attempt = ends[-1] if ends else ended_attempt
-            dropped = None
+            summary = None
             if ended_attempt is not None and not behind:
-                dropped = self._read_dropped(ended_attempt) if head is None else None
+                is_told = head is not None and head.ended is not None
+                summary = None if is_told else self._read_summary(ended_attempt)
                 ended_attempt = None
             if source.connected:
                 gone = None
@@ -167,7 +169,7 @@ class Feed:
                 looked_s, gone = now_s, self._find_abandoned()
             refusal = None if source.connected else source.refusal
             is_due = now_s - handed_over_s >= SIGN_OF_LIFE_S
-            if records or snapshot is not None or dropped is not None or is_due:
+            if records or snapshot is not None or summary is not None or is_due:
                 handed_over_s = now_s
                 self._put(
                     Batch(
@@ -177,7 +179,7 @@ class Feed:
                         connected=source.connected,
                         head_age_s=now_s - head_at_s if head is not None else 0.0,
                         behind=behind,
-                        dropped=dropped,
+                        summary=summary,
                         gone=gone,
                         refusal=str(refusal or ""),
                     )

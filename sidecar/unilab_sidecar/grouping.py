@@ -7,11 +7,13 @@ speed are for the backends only.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Literal, NamedTuple
 
 from unilab_schema.canonical.bus import DROPPED_PREFIX
 from unilab_schema.metrics import BUS, CANONICAL, TERMINAL_ONLY, MetricTable
+from unilab_schema.timing import family_of
+from unilab_sidecar.picture import Metric, Reading
 
 Group = Literal["losses", "policy", "diagnostics", "ingress", "terms", "others"]
 
@@ -34,6 +36,9 @@ _CANONICAL_ORDER = {tag: position for position, tag in enumerate(CANONICAL)}
 _TABLE = MetricTable()
 _SHORTER = {"Policy/temperature": "Policy Temp"}
 """Labels that would cost the losses their second column at 96 cells."""
+
+
+_SYSTEM = (BUFFER_SIZE, BUFFER_CAPACITY, TIMEOUT_RATE, ENVIRONMENTS, BATCH_PER_RANK, MPS)
 
 
 class Label(NamedTuple):
@@ -62,6 +67,15 @@ def grouped(tags: Iterable[str]) -> dict[Group, list[Label]]:
             label = tag if group == "others" else _SHORTER.get(tag) or _TABLE.label(tag)
             groups[group].append(Label(tag, label, spec.unit if spec else ""))
     return groups
+
+
+def system(algorithm: str, readings: Mapping[str, Reading]) -> tuple[Metric, ...]:
+    """What the system column shows, under its tags."""
+    shown = {tag: readings[tag] for tag in _SYSTEM if tag in readings}
+    if family_of(algorithm) in ("off_policy", "appo"):
+        # Without evidence of a server, processes do not share the device through one.
+        shown.setdefault(MPS, Reading(0.0))
+    return tuple(Metric(tag, tag, reading) for tag, reading in shown.items())
 
 
 def is_of_the_bus(tag: str) -> bool:

@@ -27,6 +27,7 @@ FRAME_ROWS = 2
 
 _GAP = 3
 _MORE_CHART_ROWS = 16
+_MOST_CHART_ROWS = 24
 _METRICS_CELLS = 48
 _SOURCES_CELLS = 84
 _WRITERS_CELLS = 47
@@ -77,7 +78,7 @@ def _stacked(picture: Picture, width: int, room: int) -> Block:
     below += bus.sources(picture, width)
     below += bus.writers(picture, width)
     course = rewards(picture, width, rows=0, decimals=2)
-    spare = _spare(room, len(above) + len(course) + len(below))
+    spare = _spare(picture, width, room, len(above) + len(course) + len(below))
     if spare.chart_rows:
         rows = len(course) + spare.chart_rows
         course = rewards(picture, width, rows=rows, decimals=2)
@@ -98,7 +99,7 @@ def _side_by_side(picture: Picture, width: int, room: int, *, with_system: bool)
     metrics_width = max(_METRICS_CELLS, (width - _GAP) * 2 // 5)
     left_block = metrics.metrics(picture, metrics_width)
     rows = max(len(left_block), 5) if left_block else 8
-    spare = _spare(room, len(above) + rows + len(below))
+    spare = _spare(picture, width, room, len(above) + rows + len(below))
     rows += spare.chart_rows
     if left_block:
         rewards_width = width - metrics_width - _GAP
@@ -114,12 +115,16 @@ class _Spare(NamedTuple):
     events: int
 
 
-def _spare(room: int, taken: int) -> _Spare:
+def _spare(picture: Picture, width: int, room: int, taken: int) -> _Spare:
     """How to use ``room`` lines of which ``taken`` are needed without the events.
 
     A third of what is free is for events, whether they are there yet or not: the chart must
-    not shrink with each one.
+    not shrink with each one. After the end no more come, and the chart takes what they leave.
     """
+    if picture.ended is not None:
+        free = max(room - taken, 0)
+        rows = min(len(bus.events(picture, width, max(free // 2, bus.USUAL_EVENTS))), free)
+        return _Spare(min(free - rows, _MOST_CHART_ROWS), max(rows - 1, bus.USUAL_EVENTS))
     free = max(room - taken - bus.USUAL_EVENTS - 1, 0)
     chart_rows = min(free - free // 3, _MORE_CHART_ROWS)
     return _Spare(chart_rows, bus.USUAL_EVENTS + free - chart_rows)

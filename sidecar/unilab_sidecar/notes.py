@@ -122,6 +122,7 @@ def _note(entry: _Entry, reference_unix_ns: int | None) -> Note:
         frame.iteration,
         tuple(sorted({source.rank for source in entry.sources})),
         _is_refusal(frame),
+        entry.attempt,
     )
 
 

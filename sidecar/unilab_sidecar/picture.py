@@ -39,7 +39,8 @@ class Metric(NamedTuple):
 
 class Note(NamedTuple):
     """An event worth a line, once for all sources that reported it. ``age_s``: seconds from it
-    to the picture's ``note_reference``. ``refused``: something that could not be logged."""
+    to the picture's ``note_reference``. ``refused``: something that could not be logged.
+    ``attempt``: 0 if nobody knows."""
 
     kind: str
     text: str
@@ -47,6 +48,7 @@ class Note(NamedTuple):
     iteration: int | None = None
     ranks: tuple[int, ...] = ()
     refused: bool = False
+    attempt: int = 0
 
 
 class Progress(NamedTuple):
@@ -100,6 +102,7 @@ class Picture:
     """One moment of a run. ``samples``: updates in the two-second window (``n`` on screen).
     ``age_s``: since the newest of them was sealed. ``silent_s``: since the last announcement.
     ``restarted_s``: since a successor of the aggregator spoke first, while that is news.
+    ``run_dir``: as this viewer sees it, ``run_dir_there``: as the aggregator does.
     ``ended_text``: why the run ended as it did, if somebody said it. ``gone``: nobody is at work
     on a run that has not ended; who is gone, by name. ``refusal``: why the aggregator does not
     let us in any more, empty while it does.
@@ -109,6 +112,7 @@ class Picture:
     stage: Stage = "connecting"
     run: RunInfo = field(default_factory=RunInfo)
     run_dir: str = ""
+    run_dir_there: str = ""
     attempt: int = 0
     ended: str | None = None
     ended_text: str = ""

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from unilab_metrics.errors import ExitCode
+from unilab_metrics.wording import counted
 from unilab_sidecar import formatting
 from unilab_sidecar.alerts import alerts
 from unilab_sidecar.batch import Failure
@@ -156,10 +157,10 @@ def _troubles(picture: Picture) -> list[str]:
         share = picture.learner.accounted_percent
         troubles += [] if share is None else [f"phases account for {formatting.percent(share)}"]
     for count, what in (
-        (picture.journal.late_values, "late values"),
-        (picture.bus.bad_messages, "bad messages"),
+        (picture.journal.late_values, "late value"),
+        (picture.bus.bad_messages, "bad message"),
     ):
-        troubles += [f"{count:,} {what}"] if count else []
+        troubles += [counted(count, what)] if count else []
     if picture.refused:
         names = ", ".join(map(clean, picture.refused[:_REFUSED]))
         more = len(picture.refused) - _REFUSED + picture.refused_more

@@ -10,7 +10,6 @@ import math
 
 from unilab_schema.control import Head, SourceStatus
 from unilab_schema.identity import RunInfo
-from unilab_schema.timing import family_of
 from unilab_schema.updates import (
     AttemptOpened,
     EventUpdate,
@@ -23,6 +22,7 @@ from unilab_sidecar.batch import Batch
 from unilab_sidecar.bus_figures import bus_figures, journal
 from unilab_sidecar.contact import Contact
 from unilab_sidecar.grouping import Group, grouped
+from unilab_sidecar.happened import HappenedPhases
 from unilab_sidecar.newest import NewestValues
 from unilab_sidecar.notes import Notes
 from unilab_sidecar.picture import (
@@ -36,16 +36,8 @@ from unilab_sidecar.picture import (
 from unilab_sidecar.rewards import RewardCourse
 from unilab_sidecar.standing import SILENT_AFTER_S
 from unilab_sidecar.steady_rows import SteadyRows
+from unilab_sidecar.summary import Summary
 from unilab_sidecar.window import Values, Window
-
-_SYSTEM = (
-    grouping.BUFFER_SIZE,
-    grouping.BUFFER_CAPACITY,
-    grouping.TIMEOUT_RATE,
-    grouping.ENVIRONMENTS,
-    grouping.BATCH_PER_RANK,
-    grouping.MPS,
-)
 
 
 class Series:
@@ -61,6 +53,7 @@ class Series:
         self._notes = Notes()
         self._contact = Contact()
         self._collector_rows = SteadyRows()
+        self._happened = HappenedPhases()
         self._groups: tuple[frozenset[str], dict[Group, list[grouping.Label]]] | None = None
         self._last: Update | None = None
         self._head: Head | None = None
@@ -71,7 +64,7 @@ class Series:
         self._ended: RunEnded | None = None
         self._newest_unix_ns: int | None = None
         self._behind = False
-        self._dropped: int | None = None
+        self._summary: Summary | None = None
         self._gone: tuple[str, ...] | None = None
         self._refusal = ""
 
@@ -81,12 +74,14 @@ class Series:
             self._head = batch.head
             self._contact.heed(batch.head)
         self._behind = batch.behind
-        if batch.dropped is not None:
-            self._dropped = batch.dropped
+        if batch.summary is not None:
+            self._summary = batch.summary
         self._connected = batch.connected
         self._head_age_s = batch.head_age_s
         if batch.snapshot is not None:
             self._newest.add_snapshot(batch.snapshot)
+            newest = self._newest.all()
+            self._happened.add_newest(newest, (one.value for one in newest.values()))
         for record in batch.records:
             entry = record.entry
             # What follows the end takes it back.
@@ -97,6 +92,7 @@ class Series:
                 values = record.values()
                 self._window.supplement(entry.attempt, entry.iteration, record.tags, values)
                 self._newest.add(record.sequence, entry.sealed_mono_ns, record.tags, values)
+                self._happened.add(record.tags, values)
                 self._add_reward(entry.iteration, record.tags, values)
             elif isinstance(entry, EventUpdate):
                 self._notes.add(entry)
@@ -104,7 +100,7 @@ class Series:
             elif isinstance(entry, AttemptOpened):
                 self._window.clear()
                 self._collector_rows.clear()
-                self._last, self._dropped = None, None
+                self._last, self._summary = None, None
                 self._run, self._attempt = entry.run, entry.attempt
         # Of a run that has ended everybody is gone.
         self._gone = batch.gone if self._end_status() is None else None
@@ -120,6 +116,7 @@ class Series:
         last, head, run = self._last, self._head, self._current_run()
         if self._behind:
             return Picture("loading", run, attempt=self._attempt)
+        summary = self._told()
         means = self._window.means()
         readings = self._readings(means)
         groups = self._grouped(readings)
@@ -129,6 +126,7 @@ class Series:
             stage=self._stage(),
             run=run,
             run_dir=self._run_dir or (head.run_dir if head else ""),
+            run_dir_there=head.run_dir if head else "",
             attempt=max(self._attempt, head.attempt if head else 0),
             ended=self._end_status(),
             ended_text=self._ended.text if self._ended is not None else "",
@@ -163,15 +161,15 @@ class Series:
                 whole_run=self._end_status() is not None,
                 terms=_metrics(groups["terms"], readings),
             ),
-            learner=self._window.learner_timeline(run.algorithm, means),
+            learner=self._happened.only(self._window.learner_timeline(run.algorithm, means)),
             collector=self._collector_rows.timeline(
                 means, run.algorithm, self._window.newest_mono_ns
             ),
-            system=self._system(run, readings),
-            bus=bus_figures(head, readings),
+            system=grouping.system(run.algorithm, readings),
+            bus=bus_figures(head, readings, has_ended=self._end_status() is not None),
             sources=self._sources(),
-            backends=head.backends if head else (),
-            journal=journal(head),
+            backends=summary.backends if summary else head.backends if head else (),
+            journal=journal(head, summary),
             dropped=self._all_dropped(),
             refused=self._notes.refused,
             refused_more=self._notes.refused_more,
@@ -190,6 +188,7 @@ class Series:
         self._notes.started()
         self._window.add(update.attempt, update.iteration, update.sealed_mono_ns, tags, values)
         self._newest.add(sequence, update.sealed_mono_ns, tags, values)
+        self._happened.add(tags, values)
         self._add_reward(update.iteration, tags, values)
 
     def _add_reward(self, iteration: int, tags: tuple[str, ...], values: Values) -> None:
@@ -213,13 +212,26 @@ class Series:
         # What is known comes from files: nobody has spoken since this viewer looks.
         return math.inf if self._attempt or self._last is not None else 0.0
 
+    def _told(self) -> Summary | None:
+        """What the run says of itself, where it has ended without the aggregator's last word."""
+        head = self._head
+        is_told = head is not None and (
+            head.ended is not None or self._head_age_s <= SILENT_AFTER_S
+        )
+        return None if is_told or self._ended is None else self._summary
+
     def _all_dropped(self) -> int | None:
+        if (summary := self._told()) is not None:
+            return summary.dropped
         if self._head is None or not self._head.sources:
-            return self._dropped
+            return None
         return sum(sum(s.drops.values()) + s.lost_frames for s in self._head.sources)
 
     def _sources(self) -> tuple[SourceStatus, ...]:
-        """None where the run has ended without the aggregator that spoke of them."""
+        """None where the run has ended without the aggregator that spoke of them, and says nothing
+        of them itself."""
+        if (summary := self._told()) is not None:
+            return summary.sources
         head = self._head
         is_old = head is not None and head.ended is None and self._head_age_s > SILENT_AFTER_S
         if is_old and self._ended is not None:
@@ -263,14 +275,6 @@ class Series:
         if self._groups is None or self._groups[0] != tags:
             self._groups = (tags, grouped(tags))
         return self._groups[1]
-
-    @staticmethod
-    def _system(run: RunInfo, readings: dict[str, Reading]) -> tuple[Metric, ...]:
-        shown = {tag: readings[tag] for tag in _SYSTEM if tag in readings}
-        if family_of(run.algorithm) in ("off_policy", "appo"):
-            # Without evidence of a server, processes do not share the device through one.
-            shown.setdefault(grouping.MPS, Reading(0.0))
-        return tuple(Metric(tag, tag, reading) for tag, reading in shown.items())
 
 
 def _metrics(labels: list[grouping.Label], readings: dict[str, Reading]) -> tuple[Metric, ...]:

@@ -11,11 +11,14 @@ from unilab_schema.timing import (
 )
 
 HOLD_NS = 10_000_000_000
-"""A quiet row goes when it has been quiet for so long."""
+"""A row goes when it has been quiet for so long."""
+KEEP_PERCENT = 0.5
+"""A row that is shown is quiet only below this share of the cycle, not just below the 1 % from
+which on it appears: means of two seconds around 1 % would make it come and go."""
 
 
 class SteadyRows:
-    """Remembers when each row was last loud enough to be shown, on the aggregator's clock."""
+    """Remembers when each row was last loud enough to stay, on the aggregator's clock."""
 
     def __init__(self) -> None:
         self._loud_mono_ns: dict[str, int] = {}
@@ -38,7 +41,10 @@ class SteadyRows:
                 self._loud_mono_ns[phase.tag] = mono_ns
                 rows.append(loud[phase.tag])
             elif phase.tag in values and self._is_held(phase.tag, mono_ns):
-                rows.append(_quiet(phase, values, timeline.cycle_ms))
+                row = _quiet(phase, values, timeline.cycle_ms)
+                if row.percent is not None and row.percent >= KEEP_PERCENT:
+                    self._loud_mono_ns[phase.tag] = mono_ns
+                rows.append(row)
         return timeline._replace(rows=tuple(rows))
 
     def _is_held(self, tag: str, mono_ns: int) -> bool:

@@ -132,6 +132,35 @@ def test_the_top_of_the_screen_says_it_whole(
     assert [word for word in said if word not in top] == []
 
 
+def test_a_long_directory_is_named_once(training: Picture):
+    full = f"{RUN_DIR}/events.out.tfevents.1.n.unilab: no room for 708 bytes (short write)"
+    shown = replace(
+        training,
+        run_dir_there=RUN_DIR,
+        journal=Journal(9, 9, problem=FULL),
+        backends=(writer("failed", 3, full),),
+    )
+    line = format_line(shown)
+    assert line.count(RUN_DIR) == 1
+    assert FULL in line
+    assert "writer of tensorboard failed: events.out.tfevents.1.n.unilab: no room" in line
+    alone = format_line(replace(shown, journal=Journal(9, 9)))
+    assert full in alone
+
+
+def test_one_thing_is_not_told_in_the_plural(training: Picture):
+    shown = replace(
+        training,
+        journal=Journal(9, 9, late_values=1, quarantined=1),
+        bus=BusFigures(Reading(1.0), bad_messages=1),
+    )
+    line, screen = format_line(shown), text(shown, 160)
+    for words in ("1 frame quarantined", "1 late value", "1 bad message"):
+        assert f"{words} " in line + " "
+        assert f"{words}s" not in line + screen
+    assert "1 frame waits" in screen
+
+
 def test_a_healthy_run_raises_no_alert(training: Picture):
     assert alerts(training) == ()
     assert "!" not in text(training, 80)

@@ -13,6 +13,7 @@ from unilab_metrics.subscribe.history import HistoryRecord
 from unilab_sidecar.batch import Batch
 from unilab_sidecar.feed import BOX_BATCHES, Feed
 from unilab_sidecar.plain import format_line, run_plain
+from unilab_sidecar.summary import Summary
 
 
 class Endless(FakeSource):
@@ -162,11 +163,11 @@ def test_an_ended_run_is_read_whole_before_the_first_line(
 ):
     asked: list[int] = []
 
-    def read(attempt: int) -> int | None:
+    def read(attempt: int) -> Summary | None:
         asked.append(attempt)
-        return dropped
+        return None if dropped is None else Summary(dropped)
 
-    feed = Feed(Ended, wait_for_bus=False, read_dropped=read)
+    feed = Feed(Ended, wait_for_bus=False, read_summary=read)
     thread = running(feed)
     lines: list[str] = []
     run_plain(feed, lines.append, once=once, interval_s=0.0)

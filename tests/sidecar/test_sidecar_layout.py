@@ -9,10 +9,12 @@ from dataclasses import replace
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec import structs
 from sample_run import SampleRun
 from screen_text import find, text
 
 from unilab_schema.identity import RunInfo
+from unilab_sidecar.batch import Batch
 from unilab_sidecar.layout import FRAME_CELLS, layout
 from unilab_sidecar.picture import Metric, Picture, Reading
 from unilab_sidecar.plain import format_line
@@ -93,6 +95,20 @@ def test_an_algorithm_without_off_policy_phases_shows_none_of_them():
         assert word not in screen
     find(screen, "Learning")
     find(screen, "Iter Wall")
+
+
+def test_the_title_says_nothing_of_what_is_not_known_yet():
+    series = Series()
+    for stage in ("connecting", "waiting"):
+        assert layout(series.picture(), 80).title == "", stage
+        series.add(
+            Batch((), structs.replace(SampleRun().head(), attempt=0, run=RunInfo()), connected=True)
+        )
+    sample = SampleRun()
+    series.add(sample.batch(sample.open_attempt()))
+    assert layout(series.picture(), 80).title == "SAC · cart_pole_balance · GPUs 2"
+    series.add(sample.batch(sample.update()))
+    assert layout(series.picture(), 80).title.endswith("GPUs 2 · iter 1/3000 · Avg 2s (n=1)")
 
 
 def test_the_title_names_algorithm_task_ranks_iteration_and_window(training: Picture):

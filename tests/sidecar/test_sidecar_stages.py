@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import json
 import math
 
 from msgspec import structs
+from screen_text import text
 from series_records import SAC, S, event, head, picture, update
 
 from unilab_metrics.subscribe.history import HistoryRecord
 from unilab_schema.control import Epoch, SourceFigures, SourceStatus
+from unilab_schema.frames import EventFrame
 from unilab_schema.identity import SourceKey
-from unilab_schema.updates import AttemptOpened, RunEnded
+from unilab_schema.updates import AttemptOpened, EventUpdate, RunEnded
 from unilab_sidecar.batch import Batch
 from unilab_sidecar.picture import Reading
 from unilab_sidecar.series import Series
+from unilab_sidecar.summary import Summary, summary_in
 
 
 def test_stages_from_connecting_to_ended():
@@ -29,6 +33,62 @@ def test_stages_from_connecting_to_ended():
     assert (series.picture().stage, series.picture().progress) == ("training", None)
     series.add(Batch((HistoryRecord(3, RunEnded(1, "failed", 0), ()),), connected=True))
     assert (series.picture().stage, series.picture().ended) == ("ended", "failed")
+
+
+def test_after_the_end_nothing_waits_any_more():
+    series = Series()
+    values = {"Bus/backlog_frames": 88.0, "Bus/ack_latency_ms": 1561.0, "Bus/publish_us": 7.0}
+    series.add(Batch((update(1, values),), head(1.0), connected=True))
+    assert series.picture().bus.backlog == Reading(88.0)
+    series.add(Batch((), head(2.0, ended="completed"), connected=True))
+    bus = series.picture().bus
+    assert (bus.backlog, bus.ack_latency_ms) == (None, None)
+    assert bus.publish_us == Reading(7.0)
+
+
+def test_an_ended_run_says_itself_who_took_part_and_what_was_written():
+    bus = {
+        "attempt": 1, "updates": 7, "backends": {"tensorboard": 6, "bad": None}, "late_values": 2,
+        "lost_frames": 3, "dropped_calls": {"spool_quota": 4}, "quarantined_frames": 1,
+        "sources": [
+            {"rank": 1, "role": "collector", "instance": 2, "host": "n", "pid": 9, "state": "lost",
+             "journaled_frames": 5, "lost_frames": 3, "dropped_calls": {"spool_quota": 4}},
+            {"rank": 1}, "nonsense",
+        ],
+    }  # fmt: skip
+    said = summary_in(json.dumps({"bus": bus}).encode(), 1)
+    series = Series()
+    end = HistoryRecord(2, RunEnded(1, "completed", 0), ())
+    series.add(Batch((update(1, {"x": 1.0}), end), summary=said))
+    shown = series.picture()
+    assert shown.dropped == 7
+    assert [s.key for s in shown.sources] == [SourceKey(1, "collector", 2)]
+    assert (shown.sources[0].state, shown.sources[0].lost_frames) == ("lost", 3)
+    assert [(b.name, b.state, b.update) for b in shown.backends] == [("tensorboard", "finished", 6)]
+    assert (shown.journal.update, shown.journal.durable) == (7, 7)
+    assert (shown.journal.late_values, shown.journal.quarantined) == (2, 1)
+    screen = text(shown, 120)
+    for words in ("lost", "collector.2", "1 behind", "all on disk", "dropped 7"):
+        assert words in screen
+    # A later attempt is not over.
+    series.add(Batch((HistoryRecord(3, AttemptOpened(2, 0, SAC), ()),)))
+    assert series.picture().sources == ()
+
+
+def test_what_older_attempts_lost_is_an_event_and_no_headline():
+    lost = "collector of rank 0 (pid 7 on n) is gone without goodbye"
+    opened = HistoryRecord(3, AttemptOpened(2, 0, SAC), ())
+    series = Series()
+    frame = EventFrame("lost", lost, 0, 0, None, {})
+    said = HistoryRecord(1, EventUpdate(1, None, frame), ())
+    series.add(Batch((said, event(2, "status", "old"), opened)))
+    series.add(Batch((update(4, {"x": 1.0}, attempt=2),), head(5.0, attempt=2), connected=True))
+    for columns in (80, 120):
+        screen = text(series.picture(), columns).split("Events")
+        assert lost not in screen[0]
+        assert "old" not in screen[0]
+        assert lost in " ".join(screen[1].split())
+        assert "status" in screen[1]
 
 
 def test_a_new_attempt_is_not_ended():
@@ -126,7 +186,7 @@ def test_what_was_dropped_is_unknown_where_nobody_says_it():
     series = Series()
     series.add(Batch((update(1, {"x": 1.0}), HistoryRecord(2, RunEnded(1, "completed", 0), ()))))
     assert series.picture().dropped is None
-    series.add(Batch(dropped=1600))
+    series.add(Batch(summary=Summary(1600)))
     assert series.picture().dropped == 1600
     series.add(heard(1.0, statuses("live", 0.1)))
     assert series.picture().dropped == 6

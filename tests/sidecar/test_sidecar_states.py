@@ -121,6 +121,17 @@ def test_a_tall_terminal_shows_more_of_the_course_and_of_the_events(
     assert shown(90)[1] == tall[1]
 
 
+@pytest.mark.parametrize("columns", [80, 120])
+@pytest.mark.parametrize("events", [0, 2, 30])
+def test_an_ended_run_leaves_no_line_of_the_screen_blank(
+    training: Picture, columns: int, events: int
+):
+    notes = tuple(Note("status", f"step {i}", 1.0) for i in range(events))
+    ended = replace(training, ended="completed", notes=notes)
+    rows = 48
+    assert len(layout(ended, columns, rows).lines) >= rows - 2
+
+
 def test_the_chart_says_what_it_covers(training: Picture):
     assert "last 200 reports, iter 201 to 400" in text(training, 120)
     assert "─ iter 201 to 400" in text(training, 100)

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import math
+import struct
+
 import pytest
-from series_records import SAC, head, picture, update
+from series_records import EPOCH, SAC, head, pack, picture, update
 
 from unilab_metrics.subscribe.history import HistoryRecord
+from unilab_schema.control import Snapshot
 from unilab_schema.updates import AttemptOpened
 from unilab_sidecar.batch import Batch
 from unilab_sidecar.picture import Picture
@@ -51,6 +55,33 @@ def test_phases_beyond_the_wall_raise_the_alert_and_keep_the_wall():
     assert shown.learner.accounted_percent == pytest.approx(120.0)
     assert rows(shown)["Other"][0] == 0.0
     assert rows(shown)["Iter Wall"][1] == pytest.approx(100.0)
+
+
+def test_a_phase_that_never_happened_in_the_run_takes_no_row():
+    quiet = timing(10, 6) | {"Perf/learner_inference_ms": 0.0}
+    series = Series()
+    series.add(Batch((update(1, quiet),), head(1.0)))
+    assert list(rows(series.picture())) == ["Learning", "Other", "Iter Wall"]
+    assert rows(series.picture())["Other"][0] == pytest.approx(4.0)
+    # It has happened once: from now on 0 is a value, also when it lies outside the window.
+    series.add(Batch((update(2, quiet | {"Perf/learner_inference_ms": 1.0}),), head(2.0)))
+    series.add(Batch((update(9, quiet),), head(9.0)))
+    assert list(rows(series.picture())) == ["Inference", "Learning", "Other", "Iter Wall"]
+    assert rows(series.picture())["Inference"] == (0.0, 0.0)
+
+
+def test_what_happened_before_this_viewer_joined_has_its_row():
+    series = Series()
+    values = {"Perf/learner_collector_wait_ms": 2.0, "Perf/learner_inference_ms": 0.0}
+    updates = struct.pack("<2q", 1, 1)
+    known = Snapshot(1, EPOCH, 1, tuple(values), pack(values), updates)
+    series.add(Batch((update(2, timing(10, 6)),), head(2.0), snapshot=known))
+    assert list(rows(series.picture())) == ["Collector Wait", "Learning", "Other", "Iter Wall"]
+
+
+def test_a_phase_that_is_no_number_has_happened():
+    shown = picture(update(1, timing(10, 6, math.nan)))
+    assert "Collector Wait" in rows(shown)
 
 
 def test_without_a_timing_there_is_no_timeline():
@@ -107,6 +138,18 @@ def test_a_row_around_one_percent_stays_until_it_has_been_quiet_for_ten_seconds(
             assert rows[0].percent == pytest.approx(1.5 if loud else 0.4)
             assert shown.rows[-1] == rows[0]
     assert has_row == [False, False, True, True, True] + [False] * 14
+
+
+def test_a_shown_row_stays_while_it_is_around_one_percent():
+    series = Series()
+    has_row: list[bool] = []
+    for second, publish_ms in enumerate([0.9, 1.0, *([0.6] * 6), *([0.4] * 4)], start=1):
+        values = collector(30.0, publish_ms)
+        series.add(Batch((update(4 * second, values, sealed_s=4.0 * second),), head(4.0 * second)))
+        shown = series.picture().collector
+        assert shown is not None
+        has_row.append("Metrics Publish" in [row.label for row in shown.rows])
+    assert has_row == [False, *[True] * 9, False, False]
 
 
 def test_a_new_attempt_forgets_which_rows_were_shown():

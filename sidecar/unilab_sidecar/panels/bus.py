@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from unilab_metrics.wording import counted
 from unilab_schema.control import BackendStatus, SourceStatus
 from unilab_schema.identity import LEARNER, SourceKey
 from unilab_sidecar import formatting
-from unilab_sidecar.alerts import SKEW_S, is_silent
+from unilab_sidecar.alerts import SKEW_S, is_current, is_silent
 from unilab_sidecar.flow import flowed, spaced
 from unilab_sidecar.panels.header import REFERENCES
 from unilab_sidecar.panels.parts import heading
@@ -95,7 +96,8 @@ def _as_of(picture: Picture) -> str:
 def events(picture: Picture, width: int, rows: int = USUAL_EVENTS) -> Block:
     """The last events in at most ``rows`` lines, newest first, if the header has not shown
     them all. Refusals, which the header names, take only the lines that others leave."""
-    if len(picture.notes) < 2 or rows <= 0:
+    is_all_said = len(picture.notes) < 2 and all(is_current(n, picture) for n in picture.notes)
+    if is_all_said or rows <= 0:
         return []
     room = max(rows - sum(not note.refused for note in picture.notes), min(rows, 2))
     shown: list[Note] = []
@@ -119,15 +121,20 @@ def _figures(bus: BusFigures) -> list[Segment]:
     """Back-pressure: what waits, how long, what it costs the training."""
     parts: list[Segment] = []
     if bus.backlog is not None:
-        parts.append(Segment(f"{formatting.whole(bus.backlog.value)} frames wait", "value"))
+        parts.append(Segment(_waiting(bus.backlog.value), "value"))
     if bus.ack_latency_ms is not None:
         text = f"acked in {formatting.whole(bus.ack_latency_ms.value)} ms"
         parts.append(Segment(text, "dim"))
     if bus.publish_us is not None:
         parts.append(Segment(f"log() {formatting.whole(bus.publish_us.value)} us", "dim"))
     if bus.bad_messages:
-        parts.append(Segment(f"{bus.bad_messages:,} bad messages", "warn"))
+        parts.append(Segment(counted(bus.bad_messages, "bad message"), "warn"))
     return parts
+
+
+def _waiting(frames: float) -> str:
+    # The mean over two seconds is no whole number.
+    return "1 frame waits" if round(frames) == 1 else f"{formatting.whole(frames)} frames wait"
 
 
 def _event(note: Note, reference: str, width: int) -> Block:

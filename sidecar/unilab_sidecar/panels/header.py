@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Collection
 
 from unilab_sidecar import formatting
-from unilab_sidecar.alerts import alerts
+from unilab_sidecar.alerts import alerts, is_current
 from unilab_sidecar.charts import gauge
 from unilab_sidecar.flow import flowed
 from unilab_sidecar.panels.parts import reading_style, reading_text
@@ -35,17 +35,19 @@ REFERENCES: dict[Reference, str] = {
 
 
 def title(picture: Picture, width: int) -> str:
-    """Algorithm, task, ranks, iteration and the window, in at most ``width`` cells.
+    """Algorithm, task, ranks, iteration and the window, in at most ``width`` cells, each once it is
+    known. A rank counts as a GPU, as in UniLab's own title: nobody says what it computes on.
 
     The task gives way first: it is the longest part and the one that people know.
     """
     run = picture.run
     before = [clean(run.algorithm).upper()] if run.algorithm else []
-    after = [f"GPUs {run.world_size}"]
+    after = [f"GPUs {run.world_size}"] if picture.attempt else []
     if picture.iteration is not None:
         maximum = f"/{run.max_iterations}" if run.max_iterations is not None else ""
         after.append(f"iter {picture.iteration}{maximum}")
-    after.append(_window(picture))
+    if picture.samples:
+        after.append(_window(picture))
     task = clean(run.task)
     room = width - width_of(" · ".join([*before, "", *after]))
     middle = [fit(task, room)] if task and room >= min(width_of(task), 6) else []
@@ -141,8 +143,13 @@ def _health_line(picture: Picture, width: int, said: Collection[str]) -> Line:
 
 
 def _last_event(picture: Picture, room: int, said: Collection[str]) -> list[Segment]:
-    """With its age, for which the text gives way; what other lines have ``said`` does not count."""
-    news = [note for note in picture.notes if not note.refused and clean(note.text) not in said]
+    """With its age, for which the text gives way; what other lines have ``said`` does not count,
+    nor what happened to older attempts."""
+    news = [
+        note
+        for note in picture.notes
+        if not note.refused and clean(note.text) not in said and is_current(note, picture)
+    ]
     if not news:
         return []
     note = news[-1]
