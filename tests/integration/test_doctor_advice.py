@@ -70,7 +70,9 @@ def admit(run_dir: Path, first: Publisher, role: str, *, is_noticed: bool) -> in
     """Journal rank 0's learner and a second process, which is gone; its pid."""
     pid = gone_pid()
     key = SourceKey(1 if role == LEARNER else 0, role)
-    changed = {"key": key, "pid": pid, "incarnation": b"2" * 16, "lease_path": "/none/lease"}
+    lease_path = run_dir / "lease-of-the-second"
+    lease_path.touch()
+    changed = {"key": key, "pid": pid, "incarnation": b"2" * 16, "lease_path": str(lease_path)}
     second = msgspec.structs.replace(first.identity, **changed)
     with opened(bus_directory(run_dir)) as journal:
         fold(journal, OpenAttempt(1, 0), SourceJoined(0, first.identity), SourceJoined(1, second))

@@ -92,7 +92,7 @@ def test_a_process_that_is_gone_is_not_called_live(run_dir: Path) -> None:
 
 def test_a_process_of_another_node_cannot_be_asked(run_dir: Path) -> None:
     publisher = journaled_as_live(run_dir, boot_id="another", host="far-away")
-    assert "no goodbye (far-away cannot be seen from here)" in verify(run_dir)
+    assert "no goodbye (it is not to be seen from here; it was on far-away)" in verify(run_dir)
     end(publisher)
 
 

@@ -124,7 +124,7 @@ def _without_goodbye(source: SourceFacts) -> str:
     if source.state in {LOST, GONE}:
         return "gone without goodbye (its counts are a lower bound)"
     if source.state == ELSEWHERE:
-        return f"no goodbye ({source.host} cannot be seen from here)"
+        return f"no goodbye (it is not to be seen from here; it was on {source.host})"
     return f"no goodbye ({source.state})"
 
 
