@@ -129,7 +129,8 @@ def test_an_ended_run_leaves_no_line_of_the_screen_blank(
     notes = tuple(Note("status", f"step {i}", 1.0) for i in range(events))
     ended = replace(training, ended="completed", notes=notes)
     rows = 48
-    assert len(layout(ended, columns, rows).lines) >= rows - 2
+    # A chart of one line is none.
+    assert len(layout(ended, columns, rows).lines) >= rows - 3
 
 
 def test_the_chart_says_what_it_covers(training: Picture):
