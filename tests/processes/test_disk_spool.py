@@ -96,9 +96,10 @@ def test_a_full_spool_costs_what_it_counts_and_goes_on(
         assert facts["delivered"]
         assert errors == ""
         bus = check_losses_are_exact(run_dir, facts, reason)
-    (text,) = bus["warnings"]
+    # One for each time that the spool was full: while it is emptied, it may fill once more.
     pattern = rf"{re.escape(str(spools))}/\S+: .*; \d+ records were not kept"
-    assert re.fullmatch(pattern, text), text
+    assert 1 <= len(bus["warnings"]) <= 3
+    assert all(re.fullmatch(pattern, text) for text in bus["warnings"]), bus["warnings"]
 
 
 @contextmanager

@@ -130,6 +130,7 @@ def test_a_process_without_a_run_says_what_is_missing_and_leaves_nothing(end: st
 
 def test_a_run_that_is_known_keeps_the_spool_until_its_aggregator_comes(tmp_path: Path) -> None:
     code = "import sys, unilab_metrics as um; um.connect(run_dir=sys.argv[1]).log({'a': 1.0})"
+    (tmp_path / "bus").mkdir(mode=0o700)
     with start(code, str(tmp_path)) as process:
         _, errors = process.communicate(timeout=60)
     assert held_bytes(spool_root()) > 0
