@@ -8,6 +8,7 @@ from unilab_metrics.aggregate.journaling.recovery import Recovered
 from unilab_metrics.errors import ExitCode, StorageError
 from unilab_metrics.run.event_points import held_position
 from unilab_metrics.transport.rendezvous import bus_directory
+from unilab_metrics.wording import counted
 
 
 class LostWalError(StorageError):
@@ -43,4 +44,5 @@ def wal_problem(run_dir: Path, found: Recovered) -> str:
     accounted = found.state.data.next_update - 1
     if position.update <= accounted:
         return ""
-    return f"the wal accounts for {accounted:,} updates, tensorboard holds {position.update:,}"
+    known = counted(accounted, "update")
+    return f"the wal accounts for {known}, tensorboard holds {position.update:,}"

@@ -7,6 +7,7 @@ from typing import Any
 from unilab_metrics.run.backend_completion import BackendResult
 from unilab_metrics.run.recovering import Recovery
 from unilab_metrics.run.verify_report import dropped_text, total
+from unilab_metrics.wording import counted
 from unilab_schema.identity import Identity
 
 
@@ -19,16 +20,16 @@ def recovery_lines(recovery: Recovery) -> list[str]:
         why = f", {taken.lost:,} lost ({'; '.join(taken.reasons) or 'unknown'})"
         lost = why if taken.lost else ""
         lines.append(
-            f"             {_name(taken.identity)}: {_count(taken.records, 'record')}{lost}"
+            f"             {_name(taken.identity)}: {counted(taken.records, 'record')}{lost}"
         )
     lines += [
         f"not here     {_name(identity)}: its spool is not on this node ({identity.host} had it)"
         for identity in recovery.elsewhere
     ]
     lines += [f"left alone   {path}: {why}" for path, why in recovery.refused.items()]
-    sealed = _count(recovery.iterations_sealed, "iteration")
+    sealed = counted(recovery.iterations_sealed, "iteration")
     if recovery.supplements:
-        sealed += f", {_count(recovery.supplements, 'supplement')}"
+        sealed += f", {counted(recovery.supplements, 'supplement')}"
     lines.append(f"sealed       {sealed}")
     outcome = recovery.outcome
     how = "" if recovery.ended is None else " (written now)"
@@ -36,18 +37,18 @@ def recovery_lines(recovery: Recovery) -> list[str]:
     lines.append(f"ended        {outcome.status}{text}{how}")
     lost_frames = sum(source.lost for source in outcome.sources)
     lines.append(
-        f"losses       {_count(lost_frames, 'frame')} lost, dropped: {dropped_text(_drops(recovery))}"
+        f"losses       {counted(lost_frames, 'frame')} lost, dropped: {dropped_text(_drops(recovery))}"
     )
     if recovery.late_values:
-        late = f"{_count(recovery.late_values, 'value')} for what is complete already"
+        late = f"{counted(recovery.late_values, 'value')} for what is complete already"
         lines.append(f"late         {late}: in the journal, in no backend")
     lines += [
         f"damage       {fault}; the other half of the journal has it" for fault in recovery.faults
     ]
     if recovery.damaged_records and not recovery.faults:
-        lines.append(f"damage       {_count(recovery.damaged_records, 'record')} of the wal")
+        lines.append(f"damage       {counted(recovery.damaged_records, 'record')} of the wal")
     lines += _backend_lines(recovery)
-    lines.append(f"removed      {_count(recovery.removed, 'spool')}")
+    lines.append(f"removed      {counted(recovery.removed, 'spool')}")
     lines.append(f"time         {recovery.seconds:.2f} s")
     return lines
 
@@ -92,7 +93,7 @@ def _adopted(recovery: Recovery) -> str:
     records = sum(taken.records for taken in recovery.taken)
     if not recovery.taken:
         return "nothing"
-    return f"{_count(records, 'record')} of {_count(len(recovery.taken), 'process', 'es')}"
+    return f"{counted(records, 'record')} of {counted(len(recovery.taken), 'process', 'processes')}"
 
 
 def _backend_lines(recovery: Recovery) -> list[str]:
@@ -125,7 +126,3 @@ def _identity_fields(identity: Identity) -> dict[str, Any]:
         "pid": identity.pid,
         "host": identity.host,
     }
-
-
-def _count(number: int, what: str, plural: str = "s") -> str:
-    return f"{number:,} {what}" + ("" if number == 1 else plural)

@@ -13,6 +13,7 @@ from unilab_metrics.outcome import COMPLETED
 from unilab_metrics.run.summary import read_summary
 from unilab_metrics.storage.lease import settled_pid
 from unilab_metrics.transport.rendezvous import aggregator_lease
+from unilab_metrics.wording import counted
 
 
 def report_lines(run_dir: Path, *, stopped_by: int | None = None) -> list[str]:
@@ -29,8 +30,8 @@ def report_lines(run_dir: Path, *, stopped_by: int | None = None) -> list[str]:
         f"Status         {_status(summary, stopped_by)}",
         f"Iterations     {_number(summary.get('completed_iterations', 0))}"
         + _env_steps(summary)
-        + f", {_count(bus.get('world_size', 1), 'rank')}"
-        + f", {_count(len(bus.get('sources', [])), 'source')}",
+        + f", {counted(bus.get('world_size', 1), 'rank')}"
+        + f", {counted(len(bus.get('sources', [])), 'source')}",
     ]
     for name in bus.get("backends", {}):
         title, text = _backend(name, run_dir)
@@ -67,7 +68,8 @@ def _tensorboard(run_dir: Path) -> str:
         return f"cannot be read: {error}"
     if not counts:
         return "no points"
-    return f"{len(counts)} tags, {sum(counts.values()):,} points, {span(counts.values())} per tag"
+    points = counted(sum(counts.values()), "point")
+    return f"{counted(len(counts), 'tag')}, {points}, {span(counts.values())} per tag"
 
 
 _BACKENDS: dict[str, tuple[str, Callable[[Path], str]]] = {
@@ -107,13 +109,11 @@ def _status(summary: dict[str, Any], stopped_by: int | None) -> str:
     return ": ".join([status, *because])
 
 
-def _count(number: int, what: str) -> str:
-    return f"{number} {what}" + ("" if number == 1 else "s")
-
-
 def _env_steps(summary: dict[str, Any]) -> str:
     steps = summary.get("total_env_steps")
-    return "" if steps is None else f", {_number(steps)} environment steps"
+    return (
+        "" if steps is None else f", {_number(steps)} environment step{'' if steps == 1 else 's'}"
+    )
 
 
 def _number(value: Any) -> str:
