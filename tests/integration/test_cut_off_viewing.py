@@ -20,6 +20,7 @@ from toy_run import ToyRun
 from unilab_metrics.errors import ExitCode
 from unilab_metrics.publish.publisher import Publisher
 from unilab_metrics.run.bus_settings import SETTINGS_FILE
+from unilab_metrics.storage.filesystem import boot_id
 from unilab_metrics.storage.records import Record
 from unilab_metrics.storage.segments import list_segments
 from unilab_metrics.storage.spool_reader import SPOOL_PREFIX
@@ -78,11 +79,19 @@ def test_those_who_are_gone_are_named(cut_off: ToyRun) -> None:
     assert find_abandoned(cut_off.run_dir) is not None
 
 
-def test_what_cannot_be_told_is_not_said(cut_off: ToyRun, tmp_path: Path) -> None:
+def test_what_cannot_be_told_is_not_said(
+    cut_off: ToyRun, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     bus = bus_directory(cut_off.run_dir)
     connection = bus / CONNECTION_FILE
     change(connection, boot_id="another", host="elsewhere")
     assert find_abandoned(cut_off.run_dir) is None
+    # A container of this machine, whose spools would be seen in it alone.
+    change(connection, boot_id=boot_id(), host="elsewhere")
+    assert find_abandoned(cut_off.run_dir) == (AGGREGATOR, LEARNER)
+    with monkeypatch.context() as elsewhere:
+        elsewhere.setattr("unilab_metrics.subscribe.abandoned.spool_places", lambda *_: [])
+        assert find_abandoned(cut_off.run_dir) is None
     connection.unlink()
     assert find_abandoned(cut_off.run_dir) == (LEARNER,)
     for damage in (b"{", b"[]", b'{"spools": 3}', b"\xff", b"[" * 100_000):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import socket
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -40,6 +41,21 @@ def start(tmp_path: Path, leases: dict[Path, Lease]) -> Start:
 
 def entries() -> list[Path]:
     return list((state_directory() / "runs").iterdir())
+
+
+def test_a_run_in_another_container_stays_on_its_list(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    unseen = tmp_path / "only there"
+    monkeypatch.setattr(registry, "START_GRACE_S", 0.0)
+    with monkeypatch.context() as there:
+        there.setattr(socket, "gethostname", lambda: "the-container")
+        assert registry.register(unseen, 1)
+    assert registry.live_runs() == []
+    assert len(entries()) == 1
+    unseen.mkdir()
+    assert registry.live_runs() == []
+    assert entries() == []
 
 
 def test_nothing_is_live_at_first():

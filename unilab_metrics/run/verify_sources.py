@@ -7,9 +7,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from unilab_metrics.aggregate.folding.sources import SourceState
-from unilab_metrics.storage.filesystem import boot_id
 from unilab_metrics.storage.lease import settled_pid
-from unilab_metrics.storage.orphans import runs_here
+from unilab_metrics.storage.orphans import is_out_of_sight, runs_here
 from unilab_schema.identity import Identity, SourceKey
 
 FINISHED = "finished"
@@ -19,7 +18,8 @@ LOST = "lost"
 GONE = "gone"
 """The journal takes it for live, and its lease is free."""
 ELSEWHERE = "elsewhere"
-"""The journal takes it for live; it is, or was, on another node, or before a restart of this one."""
+"""The journal takes it for live; it is, or was, on another node, in another container of this one, or
+before a restart of it."""
 
 
 class SourceFacts(NamedTuple):
@@ -66,9 +66,11 @@ def _state_now(source: SourceState) -> str:
     if source.status != LIVE:
         return source.status
     identity = source.identity
-    if identity.boot_id != boot_id():
+    if runs_here(identity):
+        return LIVE
+    if is_out_of_sight(identity):
         return ELSEWHERE
-    return LIVE if _is_held(identity) or runs_here(identity) else GONE
+    return LIVE if _is_held(identity) else GONE
 
 
 def _is_held(identity: Identity) -> bool:

@@ -36,6 +36,12 @@ def runs_here(identity: Identity) -> bool:
     return is_other and is_running(identity.pid, identity.started_mono_ns)
 
 
+def is_out_of_sight(identity: Identity) -> bool:
+    """Whether nothing of its process can be seen from here: it is on another node, or in a
+    container of this one whose files are not ours. So is one whose spool somebody removed."""
+    return identity.boot_id != boot_id() or not os.path.lexists(identity.lease_path)
+
+
 def remove_spool(directory: Path) -> None:
     """Delete a spool whose every frame is durable in the journal; anything else in the
     directory stays, and with it the directory."""

@@ -89,6 +89,8 @@ def _was_here(connection: ConnectionFile | None, gone: list[Identity]) -> bool:
     """Whether the run's first node is this machine. It may have been started again since."""
     if connection is None:
         return bool(gone)
+    is_same_host = connection.host == socket.gethostname()
     if connection.boot_id == boot_id():
-        return True
-    return bool(gone) and connection.host == socket.gethostname()
+        # A container of this machine may have spools of its own.
+        return bool(gone) or is_same_host
+    return bool(gone) and is_same_host

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import socket
 import time
 from pathlib import Path
 from typing import NamedTuple
@@ -51,6 +52,7 @@ class _Entry(msgspec.Struct, frozen=True, kw_only=True):
     pid: int
     started_unix_ns: int
     boot_id: str
+    host: str = ""
 
 
 _decoder = msgspec.json.Decoder(_Entry)
@@ -63,6 +65,7 @@ def register(run_dir: Path, pid: int) -> bool:
         pid=pid,
         started_unix_ns=time.time_ns(),
         boot_id=boot_id(),
+        host=socket.gethostname(),
     )
     try:
         write_atomic(_entry_path(_directory(), run_dir), msgspec.json.encode(entry))
@@ -83,7 +86,8 @@ def live_runs() -> list[LiveRun]:
     """The user's live runs of this machine, the newest first; entries of dead ones are removed.
 
     A home that several machines share lists the runs of all; those of another machine or boot
-    are left alone, because their locks cannot be seen reliably from here.
+    are left alone, because their locks cannot be seen reliably from here, and those of another
+    container of this machine whose run directory is not there.
     """
     return _listed()[0]
 
@@ -116,7 +120,7 @@ def _listed(*, keep: bool = False) -> tuple[list[LiveRun], list[LiveRun]]:
         if pid is not None:
             live.append(LiveRun(run_dir, pid, entry.started_unix_ns))
         elif age_s > START_GRACE_S:
-            if not keep:
+            if not keep and (entry.host in {"", socket.gethostname()} or run_dir.is_dir()):
                 _drop(path)
         elif age_s < STARTING_S and run_dir.is_dir():
             opener_lives = _lives(entry.pid, age_s)

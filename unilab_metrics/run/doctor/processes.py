@@ -9,8 +9,8 @@ from unilab_metrics.aggregate.folding.attendance import absent_ranks
 from unilab_metrics.run.doctor.finding import ERROR, OK, UNKNOWN, WARNING, Finding
 from unilab_metrics.run.doctor.patient import Patient
 from unilab_metrics.run.verify_report import ranks_text
-from unilab_metrics.storage.filesystem import boot_id
 from unilab_metrics.storage.lease import settled_pid
+from unilab_metrics.storage.orphans import is_out_of_sight, runs_here
 from unilab_metrics.storage.process_table import stat_fields, was_running
 from unilab_metrics.storage.spool_places import LiveProcess
 from unilab_metrics.subscribe.history import HistoryReader
@@ -78,13 +78,12 @@ def _process(what: str, pid: int) -> Finding:
 
 def _gone(patient: Patient, living: set[int]) -> Iterator[Finding]:
     """Sources that the journal takes for live and that hold no lease here."""
-    this_boot = boot_id()
     for source in patient.sources:
         identity = source.identity
         if source.status != "live" or identity.pid in living or source.ended is not None:
             continue
         name = _name(identity)
-        if identity.boot_id != this_boot:
+        if is_out_of_sight(identity) and not runs_here(identity):
             text = f"{name} runs on {identity.host}, which cannot be seen from here"
             yield Finding(_SUBJECT, UNKNOWN, text)
         elif _is_zombie(identity):
@@ -182,7 +181,6 @@ def _fix_of_a_loss(patient: Patient, gone: Identity) -> str:
 
 def _learners_that_go_on(patient: Patient, gone: Identity) -> int:
     """Ranks of the attempt whose learner has not ended, as far as is known here."""
-    this_boot = boot_id()
     living = {process.pid for process in patient.living}
     ranks = {
         source.rank
@@ -191,7 +189,7 @@ def _learners_that_go_on(patient: Patient, gone: Identity) -> int:
         and source.status == "live"
         and source.ended is None
         and source.identity != gone
-        and (source.identity.boot_id != this_boot or source.identity.pid in living)
+        and (source.identity.pid in living or is_out_of_sight(source.identity))
     }
     return len(ranks)
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+import socket
 import stat
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 from unilab_metrics.errors import (
@@ -19,7 +21,7 @@ from unilab_metrics.run.doctor.patient import Patient
 from unilab_metrics.storage.filesystem import boot_id
 from unilab_metrics.subscribe.connection import BusConnection
 from unilab_metrics.transport.allow_list import WATCH
-from unilab_metrics.transport.ipc import ipc_path, listener_pid
+from unilab_metrics.transport.ipc import ipc_path, is_own_socket, listener_pid
 from unilab_metrics.transport.rendezvous import ConnectionFile
 from unilab_metrics.transport.routes import choose_route
 from unilab_schema.control import Head
@@ -42,12 +44,21 @@ def examine(patient: Patient) -> Iterator[Finding]:
             text += f"; another one is being started again: rank 0 (pid {patient.rank_0_pid}) lives"
         yield Finding(_SUBJECT, WARNING, text, patient.completion)
         return
-    if file.boot_id == boot_id():
+    if file.boot_id == boot_id() and not _is_of_another_container(file):
         for endpoint in (file.ingest, file.announce, file.fetch):
             yield from _ipc(endpoint, file)
     if file.tcp_ingest:
         yield Finding(_SUBJECT, OK, f"listens on {file.tcp_ingest} for other nodes, with keys")
     yield from _answer(patient, file)
+
+
+def _is_of_another_container(file: ConnectionFile) -> bool:
+    """Whether its sockets lie where this process cannot see: then it is reached over TCP."""
+    if not file.tcp_ingest or file.host == socket.gethostname():
+        return False
+    with suppress(EndpointError):
+        return not is_own_socket(ipc_path(file.ingest))
+    return False
 
 
 def _without_file(patient: Patient, error: ConnectionFileError) -> Finding:
