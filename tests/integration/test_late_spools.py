@@ -147,5 +147,5 @@ def test_one_that_nobody_can_be_told_of_says_so_at_the_end(tmp_path: Path) -> No
     publisher = spooled_publisher(tmp_path)
     with pytest.warns(RuntimeWarning, match="metrics of this process are not logged"):
         publisher.log({"a": 1.0}, iteration=1)
-    with pytest.warns(RuntimeWarning, match="1 calls of this process were not logged .*no aggr"):
+    with pytest.warns(RuntimeWarning, match="1 call of this process was not logged .*no aggr"):
         assert not publisher.close(0)

@@ -226,7 +226,7 @@ def test_a_gap_in_the_history_is_found(run: ToyRun) -> None:
     run.update += 1
     run.updates(3)
     run.end()
-    with pytest.raises(VerificationError, match=r"lacks 1 entries|has entry 4 and then 6"):
+    with pytest.raises(VerificationError, match=r"lacks 1 entry|has entry 4 and then 6"):
         verify_run(run.run_dir)
 
 

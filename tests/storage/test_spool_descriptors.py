@@ -110,7 +110,7 @@ def test_where_the_file_is_gone_a_new_segment_goes_on(
     append(spool, "one")
     spool.files.current.path.unlink()
     theirs(number_of(spool))
-    assert spool.reclaim(0).endswith("; 1 records were lost")
+    assert spool.reclaim(0).endswith("; 1 record was lost")
     append(spool, "two")
     assert texts(spool) == ["...", "two"]
     batch = spool.files.take(0, 2, 10**6)

@@ -28,6 +28,7 @@ from unilab_metrics.storage.filesystem import private_directory
 from unilab_metrics.storage.lease import Lease
 from unilab_metrics.storage.spool_owner import RunFile, SpoolOwner
 from unilab_metrics.storage.spool_reader import LEASE_NAME
+from unilab_metrics.wording import counted
 from unilab_schema.codec import RecordKind
 from unilab_schema.identity import Identity
 
@@ -186,7 +187,7 @@ class Spool(SpoolRecords):
             if not lease.is_intact:
                 self._renew_lease()
         text = "this process has closed a descriptor that was not its own"
-        return f"{self.directory}: {text}; {lost} records were lost"
+        return f"{self.directory}: {text}; {counted(lost, 'record was', 'records were')} lost"
 
     def mend(self, acked: int) -> str:
         """Go on in another file if somebody has shortened one. What to say of it, empty if nobody

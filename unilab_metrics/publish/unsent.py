@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import NamedTuple, Protocol
 
 from unilab_metrics.publish.delivery import Delivery
+from unilab_metrics.wording import agreeing, counted
 
 _SILENT_AFTER_S = 3.0
 DUPLICATE = "duplicate_rank: "
@@ -118,8 +119,9 @@ def _make_run(folder: str, spool: Path, remark: str = "") -> str:
 
 def untold(calls: int, trouble: str, why: str) -> str:
     """As :func:`left_behind`, for a process that has never had a spool."""
+    were = agreeing(calls, "was", "were")
     return (
-        f"{calls} calls of this process were not logged ({trouble}), and no aggregator could be "
+        f"{counted(calls, 'call')} of this process {were} not logged ({trouble}), and no aggregator could be "
         f"told of it ({why or 'the time was too short'})"
     )
 

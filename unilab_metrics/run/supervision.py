@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 from unilab_metrics.errors import ExitCode
 from unilab_metrics.helper_life import Heard, Silence, Trouble
+from unilab_metrics.wording import counted
 
 _FIRST_DELAY_S = 1.0
 _LONGEST_DELAY_S = 30.0
@@ -211,7 +212,7 @@ class Supervisor:
         well_s = now_s - self._started_s - self._killed_after_s
         delay_s = self._backoff.after_end(well_s)
         if delay_s is None:
-            self._tell(reason, f"given up after {self._backoff.failures - 1} restarts")
+            self._tell(reason, f"given up after {counted(self._backoff.failures - 1, 'restart')}")
             return None
         self._tell(reason, f"next start in {delay_s:.0f} s")
         return now_s + delay_s
