@@ -38,6 +38,7 @@ from unilab_metrics.storage.segments import (
     read_segment_header,
     sync_file,
 )
+from unilab_metrics.wording import counted
 
 _IN_DOUBT = 2
 """Newest segments of each kind of an earlier life that may not be on the disk yet."""
@@ -186,7 +187,8 @@ def _wal_fault(known: Durable | None, fold: Fold, history_last: int) -> str:
     if known is None:
         if fold.name or not history_last:
             return ""
-        return f"there is no wal, or nothing in it, and the history has {history_last:,} updates"
+        updates = counted(history_last, "update")
+        return f"there is no wal, or nothing in it, and the history has {updates}"
     if any(_order(name) > _order(known.wal_name) for name in fold.snapshots):
         return ""  # it holds all that was in the one that is spoken of
     there = fold.lengths.get(known.wal_name, 0)
@@ -208,7 +210,7 @@ def _complete_state(
     # A backend may hold what the history has lost too: its numbers are not given again.
     state.data.next_update = max(state.data.next_update, end.last + 1, safe + 1)
     cursors = known.cursors if known is not None else ()
-    text = fault or f"the wal had {fold.damaged} records that could not be read"
+    text = fault or f"the wal had {counted(fold.damaged, 'record')} that could not be read"
     finish_absorbing(state, [(c.incarnation, c.cursor, c.attempt) for c in cursors], text)
 
 
