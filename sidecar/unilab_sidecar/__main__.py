@@ -34,7 +34,7 @@ examples:
 exit codes: 0 closed, run ended, or nobody reads the lines, 1 unexpected, or lines cannot be
 written, 2 usage, 3 run not found,
 4 no live run, no answer, or the run was cut off (of which a screen stays open),
-5 key refused, 6 damaged or unknown version
+5 key refused, also later on (of which a screen stays open), 6 damaged or unknown version
 """
 
 

@@ -37,7 +37,10 @@ PURE = [
     ),
     *(
         ROOT / "sidecar" / "unilab_sidecar" / f"{name}.py"
-        for name in ("alerts", "bus_figures", "flow", "layout", "series", "standing")
+        for name in (
+            *("alerts", "bus_figures", "flow", "happened", "layout"),
+            *("series", "standing", "steady_rows", "summary"),
+        )
     ),
 ]  # fmt: skip
 

@@ -15,7 +15,7 @@ from unilab_metrics.subscribe.connection import BusConnection
 from unilab_metrics.subscribe.files import Files
 from unilab_metrics.subscribe.history import HistoryRecord
 from unilab_metrics.subscribe.position import Position
-from unilab_metrics.subscribe.welcome import Admission, await_welcome, refused
+from unilab_metrics.subscribe.welcome import Admission, await_welcome, taken_out
 from unilab_metrics.subscribe.whereabouts import Contact, RunAtAddress, RunOnDisk, Whereabouts
 from unilab_metrics.transport import keys
 from unilab_metrics.transport.allow_list import WATCH
@@ -146,7 +146,7 @@ class Subscriber:
         line = self._connection
         if line is None or not self._admission.refuses(line.finding):
             return None
-        return refused(line.route.announce, self._where.key_file)
+        return taken_out(line.route.announce, self._where.key_file)
 
     @property
     def data_age_s(self) -> float | None:

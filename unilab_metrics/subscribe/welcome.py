@@ -16,6 +16,7 @@ _REFUSED = (
     "the key is not on the run's allow-list (bus/keys/allowed), or was taken off it, or this is "
     "the port for publishing (bus/bus.json names the one for viewers, tcp_announce)"
 )
+_TAKEN_OUT = "the key was taken off the run's allow-list (bus/keys/allowed)"
 _NOT_OPENED = (
     "the server there does not take it: this is not the address to watch (bus/bus.json names it, "
     "tcp_announce), or the key is for another run, or was taken out; take a fresh copy of that "
@@ -51,9 +52,9 @@ class Arriving(Protocol):
         ...
 
 
-def refused(endpoint: str, key_file: Path) -> KeyRefusedError:
-    """What a viewer says whose key the run's allow-list does not hold, or holds no more."""
-    return KeyRefusedError(endpoint, key_file, _REFUSED)
+def taken_out(endpoint: str, key_file: Path) -> KeyRefusedError:
+    """What a viewer says that had been let in."""
+    return KeyRefusedError(endpoint, key_file, _TAKEN_OUT)
 
 
 def await_welcome(
@@ -65,7 +66,7 @@ def await_welcome(
     while not (finding := connection.finding).is_sure and time.monotonic() < deadline_s:
         connection.wait(_POLL_MS)
     if finding == Finding.REFUSED:
-        raise refused(endpoint, key_file)
+        raise KeyRefusedError(endpoint, key_file, _REFUSED)
     if finding == Finding.OTHER_SERVER:
         raise KeyRefusedError(endpoint, key_file, _NOT_OPENED)
     if finding == Finding.NO_BUS:
