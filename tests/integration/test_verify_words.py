@@ -86,6 +86,7 @@ def test_a_process_that_is_gone_is_not_called_live(run_dir: Path) -> None:
     without_records(publisher)
     output = verify(run_dir)
     assert "gone without goodbye (its counts are a lower bound)" in output
+    assert "0 records of 1 process, 1 gone without goodbye\n" in output
     assert "live" not in output
     assert facts(run_dir)["sources"][0]["state"] == "gone"
 

@@ -89,9 +89,14 @@ def _journal_lines(journal: JournalFacts | None, *, is_live: bool) -> list[str]:
         return ["wal          none is left to compare with"]
     sources = journal.sources
     records = sum(source.journaled for source in sources)
-    silent = sum(1 for source in sources if not source.goodbye)
-    ends = "all said goodbye" if not silent else f"{silent:,} without goodbye"
-    ends += " yet" if is_live and silent else ""
+    gone = sum(source.state in {LOST, GONE} for source in sources if not source.goodbye)
+    silent = sum(not source.goodbye for source in sources) - gone
+    endings = {
+        "gone without goodbye": gone,
+        f"without goodbye{' yet' if is_live else ''}": silent,
+    }
+    ends = ", ".join(f"{number:,} {how}" for how, number in endings.items() if number)
+    ends = ends or "all said goodbye"
     count = f"{counted(records, 'record')} of {counted(len(sources), 'process', 'processes')}"
     again = f"{journal.refolded:,} of {counted(journal.updates, 'update')} made again"
     begins = f"the wal begins at update {journal.first_update:,}: older segments were retired"
