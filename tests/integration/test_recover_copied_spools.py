@@ -82,7 +82,9 @@ def test_what_comes_after_the_end_is_written_where_a_tag_is_missing_and_else_cou
     end(far)
     copied = carry_away(far, tmp_path / "copied")
     shutil.rmtree(far.identity.spool_path)
-    recover(run_dir)
+    missing = "ranks        1 of 2 ranks came (missing 1); a node that does not see this directory"
+    assert missing in recover(run_dir)
+    assert missing in recover(run_dir)
     before = scalars(run_dir)
     assert "Loss/far" not in before
     output = recover(run_dir, "--spool", copied)
@@ -96,7 +98,9 @@ def test_what_comes_after_the_end_is_written_where_a_tag_is_missing_and_else_cou
     assert f"late         {late} values for what was complete: in the journal, in no backend" in (
         report(verified)
     )
-    assert "nothing to do" in recover(run_dir)
+    output = recover(run_dir)
+    assert "nothing to do" in output
+    assert "ranks" not in output
 
 
 def test_a_copy_of_what_the_journal_has_in_part_gives_the_rest(

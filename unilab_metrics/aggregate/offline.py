@@ -21,6 +21,7 @@ from unilab_metrics.aggregate.folding.entries import (
     SourceJoined,
 )
 from unilab_metrics.aggregate.folding.limits import identity_fault
+from unilab_metrics.aggregate.folding.run_data import RunData
 from unilab_metrics.aggregate.folding.sources import SourceState
 from unilab_metrics.aggregate.journaling.blocks import BlockStore
 from unilab_metrics.aggregate.journaling.journal import Journal
@@ -123,6 +124,11 @@ class OfflineJournal:
     def seals(self) -> Counter[str]:
         """How many iterations and supplements were sealed here."""
         return self._core.seals
+
+    @property
+    def data(self) -> RunData:
+        """What the journal says by now."""
+        return self._state.data
 
     @property
     def last_update(self) -> int:

@@ -12,11 +12,12 @@ import os
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import NamedTuple
 
+from unilab_metrics.aggregate.folding.attendance import absent_ranks
+from unilab_metrics.aggregate.folding.run_data import RunData
 from unilab_metrics.aggregate.journaling.recovery import Recovered, recover
 from unilab_metrics.aggregate.leaving.leftovers import SpoolDirectories
-from unilab_metrics.aggregate.offline import OfflineJournal, Taken
+from unilab_metrics.aggregate.offline import OfflineJournal
 from unilab_metrics.aggregate.outcome import outcome_of
 from unilab_metrics.errors import (
     ExitCode,
@@ -27,7 +28,6 @@ from unilab_metrics.errors import (
 from unilab_metrics.outcome import COMPLETED, RunOutcome
 from unilab_metrics.run.backend_completion import (
     AGAIN,
-    BackendResult,
     complete_backend,
 )
 from unilab_metrics.run.bus_settings import (
@@ -39,6 +39,7 @@ from unilab_metrics.run.bus_settings import (
 )
 from unilab_metrics.run.lease_holder import Holder, holder_of, recovery_payload
 from unilab_metrics.run.lost_wal import check_wal
+from unilab_metrics.run.recovery import Recovery
 from unilab_metrics.run.summary import is_told, write_summary
 from unilab_metrics.storage.filesystem import private_directory
 from unilab_metrics.storage.lease import Lease
@@ -54,7 +55,6 @@ from unilab_metrics.storage.spool_places import (
 from unilab_metrics.transport import registry, rendezvous
 from unilab_metrics.transport.ipc import remove_dead_endpoints
 from unilab_metrics.transport.rendezvous import AGGREGATOR_LEASE, bus_directory
-from unilab_schema.identity import Identity
 
 _POLL_S = 0.1
 _SPOOLS_UNKNOWN = (
@@ -71,50 +71,6 @@ class RunIsLiveError(UnilabMetricsError):
     def __init__(self, text: str, pids: Sequence[int]) -> None:
         super().__init__(text)
         self.pids = list(pids)
-
-
-class Recovery(NamedTuple):
-    """What was done. ``ended``: the text of a ``RunEnded`` that was missing, else ``None``.
-    ``late_values``: what is in the journal and in no backend, because its iteration has those
-    tags already or its attempt was replaced. ``faults``: what of the journal was damaged, in words.
-    ``elsewhere``: sources without a goodbye whose spools are not on this node. ``refused``:
-    spools that were left where they are, or a file that does not say where they lie, and why. ``removed``: spool directories."""
-
-    run_dir: Path
-    outcome: RunOutcome
-    taken: Sequence[Taken]
-    iterations_sealed: int
-    supplements: int
-    ended: str | None
-    elsewhere: Sequence[Identity]
-    refused: dict[str, str]
-    damaged_records: int
-    faults: Sequence[str]
-    late_values: int
-    backends: Sequence[BackendResult]
-    removed: int
-    wrote_summary: bool
-    seconds: float
-
-    @property
-    def did_something(self) -> bool:
-        """False if the run was complete already."""
-        return bool(
-            self.taken
-            or self.iterations_sealed
-            or self.supplements
-            or self.ended is not None
-            or self.removed
-            or self.wrote_summary
-            or self.faults
-            or self.damaged_records
-            or any(backend.after != backend.before for backend in self.backends)
-        )
-
-    @property
-    def is_complete(self) -> bool:
-        """Whether nothing is left to do on this node."""
-        return not self.refused and not any(backend.problem for backend in self.backends)
 
 
 def recover_run(
@@ -193,7 +149,8 @@ class _Run:
         self._faults = found.faults
         if _is_finished(found) and not any(True for _ in spools_in(places)):
             state = found.state
-            return self._complete(lambda held: outcome_of(state, self._run_dir, {}, held), places)
+            done = self._complete(lambda held: outcome_of(state, self._run_dir, {}, held), places)
+            return _with_ranks(done, state.data)
         journal = OfflineJournal(self._bus_dir, SpoolDirectories(places))
         try:
             ended = journal.finish()
@@ -201,9 +158,10 @@ class _Run:
                 journal.make_durable(timeout_s)
             except StorageError as error:
                 raise StorageError(error.path, f"{error.reason}; {AGAIN}") from error
-            return self._complete(
+            done = self._complete(
                 lambda held: journal.outcome(self._run_dir, held), places, journal, ended=ended
             )
+            return _with_ranks(done, journal.data)
         finally:
             journal.close()
 
@@ -262,6 +220,10 @@ class _Run:
         registry.unregister(self._run_dir)
         with contextlib.suppress(OSError, StorageError):
             remove_dead_endpoints(runtime_directory())
+
+
+def _with_ranks(recovery: Recovery, data: RunData) -> Recovery:
+    return recovery._replace(learners=data.expected_learners, absent=absent_ranks(data))
 
 
 def _left_alone(journal: OfflineJournal | None, places: Sequence[Path]) -> dict[str, str]:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from unilab_metrics.run.backend_completion import BackendResult
-from unilab_metrics.run.recovering import Recovery
-from unilab_metrics.run.verify_report import dropped_text, total
+from unilab_metrics.run.recovery import Recovery
+from unilab_metrics.run.verify_report import dropped_text, ranks_text, total
 from unilab_metrics.wording import counted
 from unilab_schema.identity import Identity
 
@@ -14,7 +14,11 @@ from unilab_schema.identity import Identity
 def recovery_lines(recovery: Recovery) -> list[str]:
     """For people."""
     if not recovery.did_something and recovery.is_complete:
-        return ["nothing to do: the run is complete", *_backend_lines(recovery)]
+        return [
+            "nothing to do: the run is complete",
+            *_ranks_lines(recovery),
+            *_backend_lines(recovery),
+        ]
     lines = [f"adopted      {_adopted(recovery)}"]
     for taken in recovery.taken:
         why = f", {taken.lost:,} lost ({'; '.join(taken.reasons) or 'unknown'})"
@@ -27,6 +31,7 @@ def recovery_lines(recovery: Recovery) -> list[str]:
         for identity in recovery.elsewhere
     ]
     lines += [f"left alone   {path}: {why}" for path, why in recovery.refused.items()]
+    lines += _ranks_lines(recovery)
     sealed = counted(recovery.iterations_sealed, "iteration")
     if recovery.supplements:
         sealed += f", {counted(recovery.supplements, 'supplement')}"
@@ -76,6 +81,7 @@ def recovery_fields(recovery: Recovery) -> dict[str, Any]:
         ],
         "not_here": [_identity_fields(identity) for identity in recovery.elsewhere],
         "left_alone": dict(recovery.refused),
+        "ranks": {"expected": recovery.learners, "missing": list(recovery.absent)},
         "iterations_sealed": recovery.iterations_sealed,
         "supplements_sealed": recovery.supplements,
         "lost_frames": sum(source.lost for source in outcome.sources),
@@ -94,6 +100,14 @@ def _adopted(recovery: Recovery) -> str:
     if not recovery.taken:
         return "nothing"
     return f"{counted(records, 'record')} of {counted(len(recovery.taken), 'process', 'processes')}"
+
+
+def _ranks_lines(recovery: Recovery) -> list[str]:
+    if not recovery.absent:
+        return []
+    ranks = ranks_text(recovery.learners, recovery.absent)
+    where = "a node that does not see this directory may have their spools: see --spool"
+    return [f"ranks        {ranks}; {where}"]
 
 
 def _backend_lines(recovery: Recovery) -> list[str]:
