@@ -252,7 +252,10 @@ def test_a_key_that_is_taken_out_ends_the_lines_with_its_reason_and_exit_code():
     feed = Feed(TakenOut, wait_for_bus=False)
     thread = running(feed)
     lines: list[str] = []
-    failure = run_plain(feed, lines.append, interval_s=0.0)
+    ends_s = time.monotonic() + 10
+    failure = run_plain(
+        feed, lines.append, interval_s=0.0, stopped=lambda: time.monotonic() > ends_s
+    )
     feed.stop()
     thread.join(5)
     assert failure is not None
@@ -267,8 +270,10 @@ def test_with_wait_a_key_may_come_back():
     thread = running(feed)
     lines: list[str] = []
 
+    ends_s = time.monotonic() + 10
+
     def stopped() -> bool:
-        return len(lines) > 1
+        return len(lines) > 1 or time.monotonic() > ends_s
 
     assert run_plain(feed, lines.append, wait=True, interval_s=0.0, stopped=stopped) is None
     feed.stop()
