@@ -134,6 +134,7 @@ def test_a_failed_append_cuts_nothing_off_another_file(
 
 def test_a_lease_that_was_closed_is_taken_anew(spool: Spool, theirs: Callable[[int], int]) -> None:
     path = spool.directory / LEASE_NAME
+    assert spool._lease is not None
     theirs(spool._lease._file.fd)
     assert spool.reclaim(0)
     assert owner_pid(path) == os.getpid()
@@ -146,12 +147,13 @@ def test_a_training_that_closes_all_of_ours_is_told_and_loses_nothing_later(
 ) -> None:
     publisher: Publisher = spooled_publisher(tmp_path)
     publisher.log({"a": 0.0}, iteration=0)
-    spool = publisher._spool
+    spool, lease = publisher._spool, publisher._spool._lease
     wakeup = publisher._shipper._wakeup if publisher._shipper else None
     assert wakeup is not None
-    for number in (number_of(spool), spool._lease._file.fd, wakeup.fileno()):
+    assert lease is not None
+    for number in (number_of(spool), lease._file.fd, wakeup.fileno()):
         os.close(number)
-    until(lambda: spool.files.is_ours and spool._lease.is_intact and publisher.errors)
+    until(lambda: spool.files.is_ours and lease.is_intact and publisher.errors)
     publisher.log({"a": 1.0}, iteration=1)
     with pytest.warns(RuntimeWarning, match="unsent"):
         publisher.close(0.0)
