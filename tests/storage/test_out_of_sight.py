@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import os
+import platform
+import time
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from unilab_metrics.aggregate.folding.sources import SourceState
 from unilab_metrics.run.verify_sources import ELSEWHERE, GONE, LIVE, source_facts
 from unilab_metrics.storage.filesystem import boot_id
 from unilab_metrics.storage.lease import Lease
-from unilab_metrics.storage.orphans import is_out_of_sight
+from unilab_metrics.storage.orphans import is_out_of_sight, runs_here
 from unilab_schema.identity import Identity, SourceKey
 
 
@@ -37,3 +40,12 @@ def test_a_lease_of_this_kernel_that_is_here_says_whether_its_process_lives(tmp_
     held.release(unlink=False)
     assert os.path.lexists(one.lease_path)
     assert source_facts(SourceState(0, one), {}, None).state == GONE
+
+
+def test_a_pid_of_a_container_names_no_process_of_this_one(tmp_path: Path) -> None:
+    one = identity(tmp_path, boot_id())
+    parent = msgspec.structs.replace(
+        one, pid=os.getppid(), started_mono_ns=time.monotonic_ns(), host=platform.node()
+    )
+    assert runs_here(parent)
+    assert not runs_here(msgspec.structs.replace(parent, host="the-container"))

@@ -80,7 +80,8 @@ class RunInHandError(LeaseHeldError):
     "spools",
     type=click.Path(path_type=Path),
     multiple=True,
-    help="Directory in which the run's processes have their spools; may be repeated.",
+    help="Directory in which the run's processes have their spools, or a copy of one from another "
+    "node; may be repeated.",
 )
 @click.option("--backend", "backends", multiple=True, help="What to write into; may be repeated.")
 @click.option(
@@ -134,7 +135,7 @@ def aggregate(
         )
 
     options = Options(
-        spool_directories=spools or [Path(spool) for spool in settings.spools],
+        spool_directories=[Path(spool).absolute() for spool in spools or settings.spools],
         launch=settings.launch,
         bind=_checked_bind(bind, settings.bind),
         job_address=os.environ.get("MASTER_ADDR", ""),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import platform
 import time
 from contextlib import suppress
 from pathlib import Path
@@ -32,7 +33,9 @@ def is_abandoned(directory: Path) -> bool:
 def runs_here(identity: Identity) -> bool:
     """Whether its process is at work on this node: a lease is free also when its holder has
     closed a second descriptor of the file. Of our own process the lease tells more."""
-    is_other = identity.boot_id == boot_id() and identity.pid != os.getpid()
+    # A container of this kernel has a name of its own, and pids that say nothing here.
+    is_here = identity.boot_id == boot_id() and identity.host == platform.node()
+    is_other = is_here and identity.pid != os.getpid()
     return is_other and is_running(identity.pid, identity.started_mono_ns)
 
 
