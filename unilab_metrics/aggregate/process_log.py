@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 import os
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from datetime import datetime
 
 _STDOUT, _STDERR = 1, 2
 _fd = _STDOUT
 
 
-def say_on_stderr() -> None:
-    """From now on: for a command whose standard output is its answer."""
+@contextmanager
+def said_on_stderr() -> Iterator[None]:
+    """Within the block: for a command whose standard output is its answer."""
     global _fd  # noqa: PLW0603 (where a process's log goes is a matter of the process)
-    _fd = _STDERR
+    before, _fd = _fd, _STDERR
+    try:
+        yield
+    finally:
+        _fd = before
 
 
 def say(text: str) -> None:

@@ -70,14 +70,14 @@ def recover(
     there is nothing to do. Frames on other nodes stay there: run it there too, before; of a
     node that does not see RUN_DIR, copy the launch's spools here and name them with --spool.
     """
-    from unilab_metrics.aggregate.process_log import say_on_stderr
+    from unilab_metrics.aggregate.process_log import said_on_stderr
     from unilab_metrics.run.recovering import recover_run
     from unilab_metrics.run.recovery_report import recovery_fields, recovery_lines
 
     run_dir = existing_run(run_dir).absolute()
-    say_on_stderr()
     named = [_spools(path.resolve()) for path in spools]
-    recovery = recover_run(run_dir, spools=named, wait_s=wait_s, timeout_s=timeout_s)
+    with said_on_stderr():
+        recovery = recover_run(run_dir, spools=named, wait_s=wait_s, timeout_s=timeout_s)
     if as_json:
         say_json(json.dumps(recovery_fields(recovery), indent=2))
     else:
