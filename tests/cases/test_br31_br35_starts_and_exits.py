@@ -36,6 +36,7 @@ def start_and_check(logs: Path) -> None:
     }
 
 
+@pytest.mark.slow
 def test_five_starts_in_a_row_lose_nothing_sent_right_after_init(tmp_path: Path) -> None:
     for n in range(5):
         start_and_check(tmp_path / str(n))

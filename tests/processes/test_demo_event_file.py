@@ -32,6 +32,7 @@ def wall_shares(points: Points) -> list[float]:
     ]
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(180)
 def test_the_event_file_of_the_demo(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "unilab_metrics", "demo", "--headless", SHORT_WARM_UP]

@@ -245,6 +245,7 @@ def test_a_stopped_learner_does_not_stop_its_collectors_frames_on_the_bus(start:
     assert demo.wait() == 130
 
 
+@pytest.mark.slow
 def test_ctrl_c_ends_everything_and_loses_nothing(start: Start) -> None:
     demo = start("--iterations", "100000")
     demo.training()

@@ -93,6 +93,7 @@ def test_a_live_run_is_well(tmp_path: Path) -> None:
     assert of_level(examine(run_dir), "error") == []
 
 
+@pytest.mark.slow
 def test_a_stopped_aggregator_is_named_with_what_wakes_it(tmp_path: Path) -> None:
     training = start(TRAINING, tmp_path)
     until(lambda: processes("write"), 30.0)

@@ -86,6 +86,7 @@ def thrown_at_a_live_run(tmp_path: Path, per_socket: int) -> tuple[float, float]
         lease.release()
 
 
+@pytest.mark.slow
 def test_garbage_at_every_socket_neither_ends_nor_slows_a_run(tmp_path: Path) -> None:
     calm, storm = thrown_at_a_live_run(tmp_path, 10_000)
     assert storm > calm / 4

@@ -57,6 +57,7 @@ def is_whole(training: NetworkTraining, outcome: Outcome) -> None:
     assert "Traceback" not in "".join(map(training.words_of, training.processes))
 
 
+@pytest.mark.slow
 def test_host_that_was_called_lost_comes_back(hosts: TwoHosts) -> None:
     training = NetworkTraining(hosts, lost_after_s=4.0, straggler_s=1.5)
     training.start()

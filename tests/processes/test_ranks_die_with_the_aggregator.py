@@ -27,6 +27,7 @@ def summary_of(run_dir: Path) -> dict[str, Any]:
     return summary
 
 
+@pytest.mark.slow
 def test_a_rank_that_survives_starts_the_aggregator_and_the_run_is_completed(
     tmp_path: Path,
 ) -> None:

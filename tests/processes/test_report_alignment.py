@@ -64,6 +64,7 @@ def begin(logs: Path, iterations: int, pause_s: float, close_s: float, python: P
     )
 
 
+@pytest.mark.slow
 def test_an_aggregator_that_starts_late(tmp_path: Path) -> None:
     python = delayed_python(tmp_path, "aggregate", 2.0)
     training = begin(tmp_path / "logs", 100, 0.01, 30.0, python)

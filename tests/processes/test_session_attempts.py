@@ -53,6 +53,7 @@ def test_a_run_directory_that_is_used_again_goes_on(tmp_path: Path) -> None:
     assert attempts(run_dir).points_per_tag["Loss/actor"] == 40
 
 
+@pytest.mark.slow
 def test_a_restart_while_the_aggregator_is_ending_goes_on(tmp_path: Path) -> None:
     run_dir = tmp_path / "mine"
     die(tmp_path, str(run_dir))

@@ -75,6 +75,7 @@ def test_an_aggregator_stopped_for_ten_seconds_costs_the_training_nothing(tmp_pa
     check_stopped_aggregator(tmp_path / "t", 10.0)
 
 
+@pytest.mark.slow
 def test_a_stopped_writer_and_a_stopped_sidecar_go_on(tmp_path: Path) -> None:
     with FaultTraining(tmp_path / "t", sidecar=True) as training:
         training.start_attempt()

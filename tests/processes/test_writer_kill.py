@@ -209,6 +209,7 @@ def test_a_writer_follows_its_aggregator_into_death(run: ToyRun) -> None:
     check_exactly_once(run)
 
 
+@pytest.mark.slow
 def test_a_second_process_is_refused_with_its_exit_code(run: ToyRun) -> None:
     run.start_aggregator()
     with writer(run) as first:

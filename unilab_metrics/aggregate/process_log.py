@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager, suppress
 from datetime import datetime
 
@@ -12,7 +12,7 @@ _fd = _STDOUT
 
 
 @contextmanager
-def said_on_stderr() -> Iterator[None]:
+def said_on_stderr() -> Generator[None, None, None]:
     """Within the block: for a command whose standard output is its answer."""
     global _fd  # noqa: PLW0603 (where a process's log goes is a matter of the process)
     before, _fd = _fd, _STDERR
