@@ -39,6 +39,7 @@ def warning_of_close(publisher: Publisher, timeout_s: float = 0.0) -> str:
     (only,) = caught
     assert results == [False, False]
     assert only.filename == __file__
+    assert publisher.errors[-1] == str(only.message)
     return str(only.message)
 
 

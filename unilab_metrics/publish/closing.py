@@ -82,6 +82,7 @@ def deliver_and_close(
         text = f"{removed} was removed, and with it the last {count} records of this process"
         abandon(spool, count, text)
     elif not delivered and shipper is not None:
+        spool.losses.keep(shipper.prospects.left_behind)
         unsent.say(shipper.prospects, is_exiting=is_exiting)
     spool.close(remove=delivered)
     if shipper is not None:

@@ -79,8 +79,11 @@ class Losses:
 
     def note(self, error: BaseException) -> None:
         """Keep the text of an error that cost no frame; a repeated one is kept once."""
-        text = f"{type(error).__name__}: {error}"
-        if not self.errors or self.errors[-1] != text:
+        self.keep(f"{type(error).__name__}: {error}")
+
+    def keep(self, text: str) -> None:
+        """Keep what there is to say, if anything; a repeated text is kept once."""
+        if text and (not self.errors or self.errors[-1] != text):
             self.errors.append(text)
 
     @property

@@ -28,6 +28,7 @@ def abandon(spool: Spool, records: int, text: str) -> None:
     """Remove a spool that no run will ever take in, count ``records`` of it and warn once.
     Called by what ``Publisher.close()`` calls."""
     spool.losses.count(losses.NO_RUN, records)
+    spool.losses.keep(text)
     spool.close(remove=True)
     with suppress(OSError):
         spool.directory.parent.rmdir()
