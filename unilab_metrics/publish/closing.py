@@ -82,8 +82,11 @@ def deliver_and_close(
         text = f"{removed} was removed, and with it the last {count} records of this process"
         abandon(spool, count, text)
     elif not delivered and shipper is not None:
-        spool.losses.keep(shipper.prospects.left_behind)
-        unsent.say(shipper.prospects, is_exiting=is_exiting)
+        text = shipper.prospects.left_behind
+        spool.losses.keep(text)
+        # Who ends before its aggregator has had time to take the rest need not say anything.
+        if not (is_exiting and shipper.prospects.is_in_hand):
+            unsent.say(text, is_exiting=is_exiting)
     spool.close(remove=delivered)
     if shipper is not None:
         shipper.prospects.close()

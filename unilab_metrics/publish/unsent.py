@@ -8,7 +8,7 @@ import shlex
 import sys
 import warnings
 from pathlib import Path
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 from unilab_metrics.publish.delivery import Delivery
 from unilab_metrics.wording import agreeing, counted
@@ -126,28 +126,9 @@ def untold(calls: int, trouble: str, why: str) -> str:
     )
 
 
-class Leaving(Protocol):
-    """Of a process that has not delivered everything."""
-
-    @property
-    def left_behind(self) -> str:
-        """What, and why; empty if it is on its way."""
-        ...
-
-    @property
-    def is_in_hand(self) -> bool:
-        """Whether our aggregator is about to do the rest, as far as is known."""
-        ...
-
-
-def say(leaving: Leaving, *, is_exiting: bool) -> None:
-    """One ``RuntimeWarning``, or at the exit one line of the error output; never raises.
-
-    A process that ends before its aggregator is up, or has had time to end the run, need not
-    say anything: the aggregator takes what is left.
-    """
-    text = leaving.left_behind
-    if not text or (is_exiting and leaving.is_in_hand):
+def say(text: str, *, is_exiting: bool) -> None:
+    """One ``RuntimeWarning``, or at the exit one line of the error output; never raises."""
+    if not text:
         return
     if is_exiting:
         _write_line(text)
