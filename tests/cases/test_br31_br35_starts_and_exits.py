@@ -76,7 +76,7 @@ def test_a_viewer_that_joins_at_iteration_60_sees_every_tag_within_a_second(
         tags = {"Loss/value", *(f"once/{n}" for n in range(60))}
         while (snapshot := viewer.snapshot()) is None or not tags <= set(snapshot.tags):
             viewer.poll(50)
-            assert time.monotonic() - began_s < 3.0
+            assert time.monotonic() - began_s < 1.0
         assert without_bus(dict.fromkeys(snapshot.tags)).keys() == tags
     finally:
         viewer.close()
@@ -102,13 +102,12 @@ def test_exit_takes_less_than_a_second_when_no_aggregator_ever_comes(
     words = training.stdout.readline().split()
     line_ns = time.monotonic_ns()
     _, errors = training.communicate(timeout=60)
-    # A second where a processor is free; whoever waits for an aggregator takes ten.
-    assert time.monotonic_ns() - line_ns < 3e9
+    assert time.monotonic_ns() - line_ns < 1e9
     assert training.returncode == 0
     if closes:
         delivered, unsent, took_s = words
         assert delivered == "False"
-        assert float(took_s) < 3.0
+        assert float(took_s) < 1.0
     else:
         unsent = words[0]
     assert int(unsent) >= 2000

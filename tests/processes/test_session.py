@@ -111,8 +111,7 @@ def test_exit_takes_less_than_a_second_when_the_aggregator_cannot_start(tmp_path
         unsent, dropped, at_ns = process.stdout.readline().rsplit(maxsplit=2)
         _, errors = process.communicate(timeout=30)
     assert process.returncode == 0
-    # A second where a processor is free; whoever waits for an aggregator takes ten.
-    assert time.monotonic_ns() - int(at_ns) < 3e9
+    assert time.monotonic_ns() - int(at_ns) < 1e9
     assert (int(unsent) >= 1000, dropped) == (True, "{}")
     # What could not be sent waits: an aggregator by hand finishes the run.
     run_dir = only_run(tmp_path)
