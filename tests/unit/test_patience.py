@@ -46,3 +46,15 @@ def test_each_attempt_waits_for_ranks_that_are_slower_to_start(
     assert not patience.is_over(frozenset)
     clock.now_s += 2
     assert patience.is_over(frozenset)
+
+
+def test_who_is_on_the_way_is_waited_for_however_long_ago_the_start_was(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    clock, paper = Clock(monkeypatch), PaperRun()
+    patience = Patience(Options(), paper.state.data)
+    finish(paper, 0, 10, 1)
+    assert paper.state.data.last_iteration is None
+    clock.now_s += 20
+    assert not patience.is_over(lambda: frozenset({1}))
+    assert patience.is_over(frozenset)

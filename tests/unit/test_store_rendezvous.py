@@ -273,6 +273,70 @@ def test_a_slow_store_is_asked_rarely():
     assert troubles[0] == "it took 3.0 s to answer"
 
 
+def test_a_store_that_is_needed_is_asked_again_soon_also_when_it_is_slow():
+    store, now_s = PaperStore(), [0.0]
+    visitor = TorchStore([].append, find=lambda: store, clock=lambda: now_s[0])
+
+    def slow(there: torch_store.Store) -> None:
+        there.check(["k"])
+        now_s[0] += 3.0
+
+    def visits(seconds: float, *, is_needed: bool) -> int:
+        before = len(store.calls)
+        end_s = now_s[0] + seconds
+        while now_s[0] < end_s:
+            visitor.visit(slow, is_needed=is_needed)
+            now_s[0] += 0.1
+        return len(store.calls) - before
+
+    assert visits(6.5, is_needed=True) == 2
+    assert visits(20, is_needed=False) == 1
+    visitor.hurry()
+    assert visits(10, is_needed=True) >= 3
+
+
+def test_ranks_whose_training_has_let_its_store_go_meet_all_the_same(
+    run_dir: Path, monkeypatch: pytest.MonkeyPatch
+):
+    class Server(PaperStore):
+        """On the network: each client is an object of its own."""
+
+        def __init__(self, server: Server | None = None) -> None:
+            super().__init__()
+            self.host, self.port = "10.0.0.5", 29500
+            if server is not None:
+                self.values = server.values
+
+        def clone(self) -> Server:
+            return Server(self)
+
+        def set_timeout(self, limit: object) -> None:
+            del limit
+
+    class Connected:
+        def close(self) -> None:
+            pass
+
+    is_up = [True]
+
+    def connect(address: tuple[str, int], timeout_s: float) -> Connected:
+        del address, timeout_s
+        if not is_up[0]:
+            raise ConnectionRefusedError
+        return Connected()
+
+    monkeypatch.setattr(torch_store.socket, "create_connection", connect)
+    torch = Distributed(Server())
+    meeting = Meeting(run_dir, lambda: torch.store, monkeypatch)
+    assert meeting.turn() == [None]
+    torch.store = None
+    assert isinstance(meeting.turn(times=3)[0], DistantBus)
+    # When its server has ended too, that is no trouble of anybody's.
+    is_up[0] = False
+    meeting.turn(times=3)
+    assert meeting.troubles == []
+
+
 def test_a_training_without_torch_has_no_store(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.delitem(sys.modules, "torch.distributed", raising=False)
     assert default_store() is None

@@ -49,6 +49,7 @@ class Patience:
             return alive_s > self._options.start_grace_s
         if not everyone_is_gone(data):
             return False
-        if missing_learners(data) and data.last_iteration is None:
-            return alive_s > min(self._options.start_grace_s, _ABSENT_GRACE_S)
+        has_begun = not missing_learners(data) or data.last_iteration is not None
+        if not has_begun and alive_s <= min(self._options.start_grace_s, _ABSENT_GRACE_S):
+            return False
         return not newcomers()

@@ -35,7 +35,9 @@ MAX_BATCH_BYTES = 256 * 1024
 ADOPTING_NS = 5_000_000_000
 """Who closes goes on that long with what a dead process of its node has left."""
 _SECOND_NS = 1_000_000_000
-_CLOSING_SECOND_NS = 200_000_000
+_BUSY_SECOND_NS = 200_000_000
+_BEGINNING_NS = 30_000_000_000
+"""Ranks of other nodes look for the aggregator meanwhile, and wait for what rank 0 does for them."""
 _PAUSE_S = (0.1, 1.0)
 
 
@@ -164,7 +166,8 @@ class Shipper:
             self._connection.disconnect()
         self._drops.heed_closed(self._delivery.acked)
         self._drops.heed_shortened(self._delivery.acked)
-        if now - self._last_second_ns >= (_CLOSING_SECOND_NS if self._closing else _SECOND_NS):
+        is_busy = self._closing or now - self._spool.identity.started_mono_ns < _BEGINNING_NS
+        if now - self._last_second_ns >= (_BUSY_SECOND_NS if is_busy else _SECOND_NS):
             self._last_second_ns = now
             self._every_second()
         self._connection.search(now)

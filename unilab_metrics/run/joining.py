@@ -16,7 +16,7 @@ from unilab_metrics import __version__
 from unilab_metrics.config import RUN_VARIABLE, is_store_used
 from unilab_metrics.errors import SpoolError
 from unilab_metrics.helper_life import Trouble
-from unilab_metrics.publish import losses
+from unilab_metrics.publish import aggregator_care, losses
 from unilab_metrics.publish.opening import open_publisher
 from unilab_metrics.publish.publisher import Publisher
 from unilab_metrics.run import inheritance
@@ -182,7 +182,7 @@ def open_rank(wish: RankWish) -> Publisher:
         find_run=lambda: find_bus.run_dir,
         # The shipper starts the aggregator, once our spool is there for it to see.
         supervise=opening,
-        stand_in=_stand_in(launch, place, find_bus, reports),
+        stand_in=_hurrying(store, _stand_in(launch, place, find_bus, reports)),
         wait_for_backends=opening is not None,
         unopened=lambda: "" if opening is None else opening.trouble,
         expected_learners=wish.expected_learners or place.world_size,
@@ -236,6 +236,15 @@ def _spools(launch: str) -> tuple[Path, SpoolError | None]:
 def _stand_in(launch: str, place: Place, find_bus: BusFinder, reports: _Reports) -> StandIn:
     reports.by = f"rank {place.rank}"
     return StandIn(launch, place.rank, find_run=lambda: find_bus.run_dir, report=reports)
+
+
+def _hurrying(store: TorchStore, stand_in: StandIn) -> aggregator_care.StandIn:
+    def look(*, hurry: bool) -> str:
+        if hurry:
+            store.hurry()
+        return stand_in(hurry=hurry)
+
+    return look
 
 
 def _bind(asked: str | None) -> str:

@@ -9,12 +9,21 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Protocol
 
 from unilab_metrics.errors import StorageError
 from unilab_metrics.helper_life import Heard, Trouble
 from unilab_metrics.run.opening import supervise_aggregator
 from unilab_metrics.run.reaping import Reaper
 from unilab_metrics.run.supervision import Supervisor
+
+
+class Introduce(Protocol):
+    """Says to processes that cannot see the run directory where its aggregator is."""
+
+    def __call__(self, run_dir: Path, *, hurry: bool) -> None:
+        """Called often; ``hurry``: rank 0 closes. Never raises, never waits."""
+        ...
 
 
 class RankZeroRun:
@@ -28,11 +37,10 @@ class RankZeroRun:
         choose: Callable[[], Path],
         fill: Callable[[Path], Path],
         report: Callable[[Trouble], None],
-        introduce: Callable[[Path], None] | None = None,
+        introduce: Introduce | None = None,
     ) -> None:
         """``run_dir``: if it is known already, else ``choose`` makes one. ``fill``: open the
-        run in it; returns its real path. Both raise ``OSError`` and ``StorageError``. ``introduce``: says
-        to processes that cannot see the directory where the aggregator is; called often."""
+        run in it; returns its real path. Both raise ``OSError`` and ``StorageError``."""
         self._run_dir = run_dir
         self._choose = choose
         self._fill = fill
@@ -59,7 +67,7 @@ class RankZeroRun:
             self._reaper()
         trouble = self._supervisor(hurry=hurry, heard=heard)
         if self._introduce is not None and self._run_dir is not None:
-            self._introduce(self._run_dir)
+            self._introduce(self._run_dir, hurry=hurry)
         return trouble
 
     def _open(self) -> None:

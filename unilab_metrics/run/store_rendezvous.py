@@ -38,7 +38,8 @@ CALM_AFTER_S = 30.0
 """After that a run is not expected at any moment."""
 ASK_AGAIN_S = 60.0
 HOST_INTERVAL_S = 0.2
-"""Between two turns at least; while rank 0 does not close, it is called once a second."""
+"""Between two turns at least; rank 0 is called once a second, and more often in its first half
+minute and while it closes."""
 QUIET_INTERVAL_S = 5.0
 QUIET_AFTER_S = 120.0
 _MOST_A_TURN = 64
@@ -69,16 +70,19 @@ class StoreHost:
         self._queue = _Queue(names)
         self._keys_of: dict[int, set[str]] = {}
 
-    def __call__(self, run_dir: Path) -> None:
-        """A turn, if it is time for one."""
+    def __call__(self, run_dir: Path, *, hurry: bool = False) -> None:
+        """A turn, if it is time for one. ``hurry``: rank 0 closes."""
+        if hurry:
+            self._store.hurry()
         now_s = self._clock()
         if now_s < self._turn_at_s or not self._store.is_there():
             return
-        is_quiet = now_s - self._news_s > QUIET_AFTER_S
+        is_quiet = now_s - self._news_s > QUIET_AFTER_S and not hurry
         self._turn_at_s = now_s + (QUIET_INTERVAL_S if is_quiet else HOST_INTERVAL_S)
         try:
             file = rendezvous.read(bus_directory(run_dir))
         except ConnectionFileError:
+            self._store.get_to_know()
             return
         if file.tcp_ingest:
             self._store.visit(partial(self._serve, stored_of(file), bus_directory(run_dir)))
@@ -205,7 +209,8 @@ class StoreGuest:
         """Where the aggregator is, as far as it is known."""
         now_s = self._clock()
         if now_s >= self._ask_at_s:
-            is_calm = self._found is not None or now_s - self._began_s > CALM_AFTER_S
+            is_early = self._store.is_in_haste or now_s - self._began_s <= CALM_AFTER_S
+            is_calm = self._found is not None or not is_early
             self._ask_at_s = now_s + (CALM_INTERVAL_S if is_calm else SEARCH_INTERVAL_S)
             self._store.visit(self._ask, is_needed=self._found is None)
         return self._found

@@ -1,10 +1,11 @@
 """Short visits to the store of a training's torch.distributed, if it has initialised it.
 
-torch is the training's: it is never imported here, only found. Nothing of it is kept between
-two visits either, because a store that somebody still holds keeps its port. A visit is made of
-operations that answer at once; a store that does not work, or is slow, is left alone for a
-while. What cannot be bounded is an operation whose answer never comes, so a store on the
-network is only asked if its port answers.
+torch is the training's: it is never imported here, only found. Its store is not kept between two
+visits, because one that somebody still holds keeps its port; what is kept is a client of our own,
+which goes on when the training has let its store go and the server is still there, as torchrun's
+is. A visit is made of operations that answer at once; a store that does not work, or is slow, is
+left alone for a while, which is shorter as long as something depends on it. What cannot be bounded is
+an operation whose answer never comes, so a store on the network is only asked if its port answers.
 """
 
 from __future__ import annotations
@@ -21,8 +22,11 @@ from typing import Any, Protocol
 FIRST_PAUSE_S = 1.0
 LONGEST_PAUSE_S = 60.0
 UNREACHABLE_PAUSE_S = 5.0
+HASTE_PAUSE_S = 0.5
+"""For who closes, and has little time left."""
 SLOW_S = 1.0
 _PAUSE_PER_SECOND = 5.0
+_NEEDED_PAUSE_PER_SECOND = 1.0
 _CONNECT_S = 0.3
 _ANSWER = timedelta(seconds=2)
 _MOST_WRAPPINGS = 32
@@ -66,32 +70,41 @@ class TorchStore:
         self._last: Callable[[], Any] = no_store
         self._pause_s = FIRST_PAUSE_S
         self._not_before_s = 0.0
+        self._client: Any = None
+        self.is_in_haste = False
         self.generation = 0
         """One more each time that the training has another store than before."""
+
+    def hurry(self) -> None:
+        """The end is near: from now on the store is not left alone for long."""
+        self.is_in_haste = True
+        self._not_before_s = min(self._not_before_s, self._clock() + HASTE_PAUSE_S)
 
     def is_there(self) -> bool:
         """Whether a visit would be made now; cheap, never raises."""
         if self._clock() < self._not_before_s:
             return False
         with suppress(Exception):
-            return self._find() is not None
+            return self._client is not None or self._find() is not None
         return False
+
+    def get_to_know(self) -> None:
+        """Be able to visit it when the training has let it go; as :meth:`visit`."""
+        if self._client is None:
+            self.visit(_look_around)
 
     def visit(self, use: Callable[[Store], None], *, is_needed: bool = True) -> None:
         """Call ``use`` with the store, if there is one and it is not left alone; never raises.
-        What ``use`` raises is a failure of the store's. ``is_needed``: whether it is worth
-        saying that the store does not help."""
+        What ``use`` raises is a failure of the store's. ``is_needed``: whether something depends
+        on it, so that it is worth saying that the store does not help."""
         began_s = self._clock()
         if began_s < self._not_before_s:
             return
         try:
-            found = self._find()
-            if found is None:
+            opened = self._opened()
+            if opened is None:
                 return
-            if self._last() is not found:
-                self._last = _weak(found)
-                self.generation += 1
-            use(_open(found))
+            use(opened)
         except Exception as error:  # noqa: BLE001 - whatever it is, the training must not notice
             why = f"{type(error).__name__}: {_first_line(error)}"
             longest_s = UNREACHABLE_PAUSE_S if isinstance(error, OSError) else LONGEST_PAUSE_S
@@ -99,14 +112,40 @@ class TorchStore:
             return
         took_s = self._clock() - began_s
         if took_s > SLOW_S:
-            pause_s = max(self._pause_s, _PAUSE_PER_SECOND * took_s)
+            # Much of that may be our own waiting for a processor.
+            per_second = _NEEDED_PAUSE_PER_SECOND if is_needed else _PAUSE_PER_SECOND
+            pause_s = max(self._pause_s, per_second * took_s)
             why = f"it took {took_s:.1f} s to answer"
             self._leave_alone(pause_s, why if is_needed else "")
         else:
             self._pause_s = FIRST_PAUSE_S
 
+    def _opened(self) -> Store | None:
+        found = self._find()
+        if found is None:
+            return self._opened_again()
+        if self._last() is not found:
+            self._last = _weak(found)
+            self._client = None
+            self.generation += 1
+        opened = _open(found)
+        self._client = opened if opened is not found else None
+        return opened
+
+    def _opened_again(self) -> Store | None:
+        """What was the training's store, if its server outlives it."""
+        if self._client is None:
+            return None
+        try:
+            self._client = _open(self._client)
+        except ConnectionRefusedError:
+            # The training has ended it; that is no failure.
+            self._client = None
+        return self._client
+
     def _leave_alone(self, pause_s: float, why: str) -> None:
-        self._not_before_s = self._clock() + min(pause_s, LONGEST_PAUSE_S)
+        longest_s = HASTE_PAUSE_S if self.is_in_haste else LONGEST_PAUSE_S
+        self._not_before_s = self._clock() + min(pause_s, longest_s)
         self._pause_s = min(2 * self._pause_s, LONGEST_PAUSE_S)
         if why:
             self._report(why)
@@ -148,6 +187,10 @@ def _open(store: Any) -> Store:
     own = clone()
     own.set_timeout(_ANSWER)
     return own
+
+
+def _look_around(store: Store) -> None:
+    del store
 
 
 def _weak(found: Any) -> Callable[[], Any]:

@@ -23,7 +23,7 @@ from unilab_schema.identity import Identity
 
 WAIT_S = 2.0
 """How long one newcomer is waited for; one that is refused never says a Hello that counts."""
-ABSENT_S = 5.0
+ABSENT_S = 10.0
 """How long a rank of another node is waited for."""
 _MEETING_S = 30.0
 """Ranks that begin together on several nodes have found each other by then: counted from
