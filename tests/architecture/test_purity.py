@@ -17,6 +17,7 @@ IMPURE = {
 PURE = [
     *sorted((ROOT / "schema" / "unilab_schema").rglob("*.py")),
     ROOT / "unilab_metrics" / "helper_life.py",
+    ROOT / "unilab_metrics" / "said_once.py",
     ROOT / "unilab_metrics" / "wording.py",
     ROOT / "unilab_metrics" / "run" / "doctor" / "finding.py",
     ROOT / "unilab_metrics" / "storage" / "records.py",
@@ -39,7 +40,7 @@ PURE = [
         ROOT / "sidecar" / "unilab_sidecar" / f"{name}.py"
         for name in (
             *("alerts", "bus_figures", "flow", "happened", "layout"),
-            *("series", "standing", "steady_rows", "summary"),
+            *("series", "standing", "steady_rows", "summary", "terminal_input"),
         )
     ),
 ]  # fmt: skip

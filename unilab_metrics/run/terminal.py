@@ -47,11 +47,19 @@ class TerminalState:
 
     def restore(self, *, modes: bool) -> None:
         """Settings as before, and with ``modes`` what a killed program has left switched on;
-        silent if the terminal is gone."""
+        silent if the terminal is gone. A shell that has put us in the background has set the
+        terminal for itself: its settings stay."""
         with _unstoppable(), contextlib.suppress(OSError, termios.error):
             if modes:
                 os.write(self._fd, RESET_MODES.encode())
-            termios.tcsetattr(self._fd, termios.TCSANOW, self._attributes)
+            if not self._is_of_others():
+                termios.tcsetattr(self._fd, termios.TCSANOW, self._attributes)
+
+    def _is_of_others(self) -> bool:
+        try:
+            return os.tcgetpgrp(self._fd) != os.getpgrp()
+        except OSError:  # a terminal that does not control us
+            return False
 
 
 @contextlib.contextmanager

@@ -7,6 +7,7 @@ launcher, and through it the training. The sidecar is started, not imported.
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 from pathlib import Path
 
@@ -64,6 +65,8 @@ class View:
                 self._process.wait(patience_s)
             except subprocess.TimeoutExpired:
                 end()
+                # One that was put aside has to go on to end.
+                self._process.send_signal(signal.SIGCONT)
             else:
                 return
         self._process.wait()

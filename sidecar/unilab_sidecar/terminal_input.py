@@ -1,0 +1,40 @@
+"""What a terminal sends, made fit for a parser of keys. Pure."""
+
+from __future__ import annotations
+
+from codecs import getincrementaldecoder
+
+_X10_REPORT = b"\x1b[M"
+_X10_BYTES = len(_X10_REPORT) + 3
+
+
+class TerminalInput:
+    """Bytes in, text out. Nothing that a terminal can send makes it raise.
+
+    Mouse reports of the oldest kind are left out: their three bytes are any, so that a click in
+    column 81 would be a ``q``, and beyond column 95 they are no valid UTF-8. We ask for no mouse,
+    but a program that was killed here before may have left it on.
+    """
+
+    def __init__(self) -> None:
+        self._decoder = getincrementaldecoder("utf-8")(errors="replace")
+        self._held = b""
+
+    def text(self, data: bytes) -> str:
+        """The text of the next bytes; of a report that is not complete, once it is."""
+        data = self._held + data
+        kept: list[bytes] = []
+        begin = 0
+        while (at := data.find(_X10_REPORT, begin)) >= 0:
+            kept.append(data[begin:at])
+            begin = at + _X10_BYTES
+            if begin > len(data):
+                begin = at
+                break
+        rest = data[begin:]
+        if rest.startswith(_X10_REPORT):
+            self._held = rest
+        else:
+            self._held = b""
+            kept.append(rest)
+        return self._decoder.decode(b"".join(kept))
