@@ -24,7 +24,8 @@ class SourceOutcome:
 
     ``frames``: records that were journaled. ``lost``: sequences that the source passed over
     or took with it. ``drops``: calls that it refused before they had a sequence, by reason;
-    a lower bound if it was killed. ``state``: ``finished`` or ``lost``. ``ending``: of a lost one,
+    a lower bound if it was killed. ``troubles``: what it has met and lost nothing by, by name.
+    ``state``: ``finished`` or ``lost``. ``ending``: of a lost one,
     a signal's name or ``exit code N``; empty if nobody was told.
     """
 
@@ -35,6 +36,7 @@ class SourceOutcome:
     frames: int
     lost: int
     drops: Mapping[str, int] = field(default_factory=dict[str, int])
+    troubles: Mapping[str, int] = field(default_factory=dict[str, int])
     ending: str = ""
 
 

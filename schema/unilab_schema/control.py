@@ -58,6 +58,7 @@ class Batch(msgspec.Struct, frozen=True, array_like=True, tag="batch"):
 
     ``watermark_mono_ns``: every frame stamped before it has been sent, this batch included.
     ``drops``: frames that the source could not log, by reason, since it started.
+    ``troubles``: what it has met and lost nothing by, by name, since it started.
     """
 
     incarnation: bytes
@@ -67,6 +68,7 @@ class Batch(msgspec.Struct, frozen=True, array_like=True, tag="batch"):
     records: bytes = b""
     drops: dict[str, int] = {}
     figures: SourceFigures | None = None
+    troubles: dict[str, int] = {}
 
 
 class Cursor(msgspec.Struct, frozen=True, array_like=True, tag="cursor"):
@@ -110,7 +112,8 @@ class Reject(msgspec.Struct, frozen=True, array_like=True, tag="reject"):
 class SourceStatus(msgspec.Struct, frozen=True, array_like=True):
     """A source as the aggregator sees it. ``state``: ``live``, ``silent`` (nothing for 5 s),
     ``finished``, ``lost``. ``age_s``: since its last batch, ping included; ``frame_age_s``:
-    since its last frame. ``bad_messages``: what its connection sent and nobody could read."""
+    since its last frame. ``bad_messages``: what its connection sent and nobody could read.
+    ``drops``: lost by reason; ``troubles``: what cost nothing."""
 
     key: SourceKey
     pid: int
@@ -125,6 +128,7 @@ class SourceStatus(msgspec.Struct, frozen=True, array_like=True):
     duplicates: int = 0
     bad_messages: int = 0
     figures: SourceFigures | None = None
+    troubles: dict[str, int] = {}
 
 
 class BackendStatus(msgspec.Struct, frozen=True, array_like=True):

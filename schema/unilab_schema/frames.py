@@ -156,9 +156,11 @@ class Gap(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Drops(msgspec.Struct, frozen=True, array_like=True):
-    """What a source could not log since it started, by reason; the newest record counts."""
+    """What a source could not log since it started, by reason; the newest record counts.
+    ``troubles``: what it has met and lost nothing by, by name."""
 
     counts: dict[str, int]
+    troubles: dict[str, int] = {}
 
 
 class End(msgspec.Struct, frozen=True, array_like=True):
@@ -168,6 +170,7 @@ class End(msgspec.Struct, frozen=True, array_like=True):
     mono_ns: int
     unix_ns: int
     drops: dict[str, int] = {}
+    troubles: dict[str, int] = {}
 
 
 Frame = (

@@ -33,7 +33,8 @@ CANONICAL: dict[str, MetricSpec] = {spec.tag: spec for spec in TRAINING + PERFOR
 TERMINAL_ONLY: dict[str, MetricSpec] = {spec.tag: spec for spec in _TERMINAL_ONLY}
 """Tags that travel in updates and reach no backend."""
 BUS: dict[str, MetricSpec] = {spec.tag: spec for spec in _BUS}
-"""What the bus measures of itself; beside them there is the family ``Bus/dropped/*``."""
+"""What the bus measures of itself; beside them there are the families ``Bus/dropped/*`` and
+``Bus/trouble/*``."""
 
 BUS_OWNER = "bus"
 

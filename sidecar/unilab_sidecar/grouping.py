@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Literal, NamedTuple
 
-from unilab_schema.canonical.bus import DROPPED_PREFIX
+from unilab_schema.canonical.bus import DROPPED_PREFIX, TROUBLE_PREFIX
 from unilab_schema.metrics import BUS, CANONICAL, TERMINAL_ONLY, MetricTable
 from unilab_schema.timing import family_of
 from unilab_sidecar.picture import Metric, Reading
@@ -80,7 +80,7 @@ def system(algorithm: str, readings: Mapping[str, Reading]) -> tuple[Metric, ...
 
 def is_of_the_bus(tag: str) -> bool:
     """Whether the bus measures it of itself."""
-    return tag in BUS or tag.startswith(DROPPED_PREFIX)
+    return tag in BUS or tag.startswith((DROPPED_PREFIX, TROUBLE_PREFIX))
 
 
 def _order(tag: str) -> tuple[int, str]:

@@ -52,6 +52,7 @@ def _source(fields: dict[str, object]) -> SourceStatus | None:
     lost = _count(fields, "lost_frames")
     dropped = _object(fields.get("dropped_calls")).items()
     drops = {reason: count for reason, count in dropped if _is_int(count)}
+    met = _object(fields.get("troubles")).items()
     return SourceStatus(
         key,
         _count(fields, "pid"),
@@ -62,6 +63,7 @@ def _source(fields: dict[str, object]) -> SourceStatus | None:
         _count(fields, "journaled_frames") + lost,
         lost,
         drops,
+        troubles={name: count for name, count in met if _is_int(count)},
     )
 
 

@@ -4,43 +4,19 @@ from __future__ import annotations
 
 import errno
 import os
-import signal
 import threading
 import time
 import warnings
 from pathlib import Path
 
 import pytest
+from closing_publishers import Keeper, warning_of_close
 from receiving_end import ReceivingEnd
 from spooled import payloads, spooled_publisher
 
 from unilab_metrics.publish import prospects
-from unilab_metrics.publish.publisher import Publisher
 from unilab_metrics.publish.unsent import Rest, left_behind
-from unilab_schema.codec import RecordKind
 from unilab_schema.control import Reject
-
-
-class Keeper:
-    """In place of the supervisor of an aggregator."""
-
-    def __init__(self, trouble: str = "") -> None:
-        self.trouble = trouble
-        self.calls: list[tuple[float, bool]] = []
-
-    def __call__(self, *, hurry: bool, heard: object = None) -> str:
-        self.calls.append((time.monotonic(), hurry))
-        return self.trouble
-
-
-def warning_of_close(publisher: Publisher, timeout_s: float = 0.0) -> str:
-    with pytest.warns(RuntimeWarning) as caught:
-        results = [publisher.close(timeout_s) for _ in range(2)]
-    (only,) = caught
-    assert results == [False, False]
-    assert only.filename == __file__
-    assert publisher.errors[-1] == str(only.message)
-    return str(only.message)
 
 
 def test_what_is_unsent_is_named_once(tmp_path: Path) -> None:
@@ -113,16 +89,6 @@ def test_the_exit_says_it_in_a_line_unless_our_aggregator_is_about_to_come(
     assert is_first_start or "1 unsent" in errors
 
 
-def test_what_is_delivered_needs_no_word(tmp_path: Path, short_path: Path) -> None:
-    end = ReceivingEnd(short_path)
-    publisher = spooled_publisher(tmp_path, find_bus=end.find_bus)
-    closing = threading.Thread(target=publisher.close)
-    closing.start()
-    end.serve(lambda: not closing.is_alive())
-    closing.join()
-    end.close()
-
-
 def test_a_run_that_nobody_completes_is_named_on_rank_zero(
     tmp_path: Path, short_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -140,87 +106,6 @@ def test_a_run_that_nobody_completes_is_named_on_rank_zero(
     closing.join()
     end.close()
     assert "not complete in every backend (the aggregator has been silent for" in texts[0]
-
-
-def test_closing_asks_for_the_aggregator_at_once_and_in_a_hurry(tmp_path: Path) -> None:
-    keeper = Keeper()
-    publisher = spooled_publisher(tmp_path, supervise=keeper)
-    while not keeper.calls:
-        time.sleep(0.01)
-    began_s = time.monotonic()
-    warning_of_close(publisher, 0.5)
-    assert [hurry for at_s, hurry in keeper.calls if at_s < began_s] == [False]
-    hurried = [at_s for at_s, hurry in keeper.calls if hurry]
-    assert len(hurried) >= 2
-    assert hurried[0] - began_s < 1.0, "not with the next regular call"
-
-
-def test_who_starts_no_aggregator_does_not_wait_for_long_when_none_answers(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(prospects, "ABANDONED_AFTER_NS", 300_000_000)
-    publisher = spooled_publisher(tmp_path, rank=1)
-    began_s = time.monotonic()
-    warning_of_close(publisher, 20.0)
-    assert 0.25 < time.monotonic() - began_s < 5.0
-    keeping = spooled_publisher(tmp_path, supervise=Keeper())
-    began_s = time.monotonic()
-    warning_of_close(keeping, 1.0)
-    assert time.monotonic() - began_s > 0.9
-
-
-def test_who_is_not_taken_in_while_it_closes_does_not_wait_for_long(
-    tmp_path: Path, short_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(prospects, "ABANDONED_AFTER_NS", 300_000_000)
-    end = ReceivingEnd(short_path)
-    end.reject = Reject("held", "rank 0 has said goodbye", retry_after_s=0.1)
-    publisher = spooled_publisher(tmp_path, rank=1, find_bus=end.find_bus)
-    end.serve(lambda: len(end.hellos) >= 3)
-    texts: list[str] = []
-    closing = threading.Thread(target=lambda: texts.append(warning_of_close(publisher, 20.0)))
-    closing.start()
-    began_s = time.monotonic()
-    end.serve(lambda: texts)
-    assert 0.25 < time.monotonic() - began_s < 8.0
-    closing.join()
-    end.close()
-    assert "(held: rank 0 has said goodbye)" in texts[0]
-
-
-def test_while_an_aggregator_answers_it_is_waited_for(
-    tmp_path: Path, short_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(prospects, "ABANDONED_AFTER_NS", 300_000_000)
-    end = ReceivingEnd(short_path)
-    end.durable_lag = 1
-    publisher = spooled_publisher(tmp_path, rank=1, find_bus=end.find_bus)
-    result: list[bool] = []
-    closing = threading.Thread(target=lambda: result.append(publisher.close(20.0)))
-    closing.start()
-    end.serve_for(1.0)
-    assert result == []
-    end.durable_lag = 0
-    end.serve(lambda: result)
-    closing.join()
-    end.close()
-    assert result == [True]
-
-
-def test_nothing_follows_the_end_record(tmp_path: Path) -> None:
-    publisher = spooled_publisher(tmp_path)
-    closing = threading.Thread(target=lambda: warning_of_close(publisher, 0.5))
-    closing.start()
-    while not publisher._spool.has_end:
-        time.sleep(0.005)
-    assert publisher.is_closing
-    publisher.log({"a": 1.0}, iteration=0)
-    publisher.event("warning", "too late")
-    closing.join()
-    kinds = [kind for _, kind, _ in payloads(Path(publisher.identity.spool_path))]
-    assert kinds == [RecordKind.END]
-    # The frame and its layout, and the event.
-    assert publisher.dropped == {"closed": 3}
 
 
 def test_backends_that_are_behind_are_named_with_where_everything_is(
@@ -265,20 +150,6 @@ def test_frames_that_the_disk_has_not_confirmed_are_counted(
     assert publisher.identity.spool_path in texts[0]
 
 
-def test_where_only_we_could_open_the_run_and_cannot_nobody_is_waited_for(tmp_path: Path) -> None:
-    keeper = Keeper("has no run directory: /logs: read-only file system")
-    publisher = spooled_publisher(
-        tmp_path, supervise=keeper, unopened=lambda: "/logs: read-only file system"
-    )
-    publisher.log({"a": 1.0}, iteration=0)
-    began_s = time.monotonic()
-    text = warning_of_close(publisher, 30.0)
-    assert time.monotonic() - began_s < 5.0
-    assert keeper.calls[-1][1]
-    assert "(there is no run directory: /logs: read-only file system)" in text
-    assert f"--spool {tmp_path / 'launch'}`" in text
-
-
 def test_a_run_that_was_removed_takes_its_spool_along(tmp_path: Path) -> None:
     run_dir = tmp_path / "run"
     run_dir.mkdir()
@@ -306,45 +177,6 @@ def test_a_run_that_was_moved_can_still_be_completed(tmp_path: Path) -> None:
     run_dir.rename(tmp_path / "archive")
     assert "1 unsent: these frames wait in " in warning_of_close(publisher, 0.5)
     assert [kind for _, kind, _ in payloads(Path(publisher.identity.spool_path))]
-
-
-def test_several_threads_that_close_get_the_same_answer(tmp_path: Path, short_path: Path) -> None:
-    end = ReceivingEnd(short_path)
-    publisher = spooled_publisher(tmp_path, rank=1, find_bus=end.find_bus)
-    answers: list[bool] = []
-    closing = [
-        threading.Thread(target=lambda: answers.append(publisher.close(20.0))) for _ in range(4)
-    ]
-    for thread in closing:
-        thread.start()
-    end.serve(lambda: len(answers) == 4)
-    for thread in closing:
-        thread.join()
-    end.close()
-    assert answers == [True] * 4
-
-
-@pytest.mark.parametrize("is_exiting", [True, False])
-def test_who_interrupts_the_wait_is_told_what_is_left(
-    is_exiting: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    def interrupt(*_: object) -> None:
-        raise SystemExit(7)
-
-    before = signal.signal(signal.SIGALRM, interrupt)
-    publisher = spooled_publisher(tmp_path, rank=1)
-    publisher._is_exiting = is_exiting
-    try:
-        signal.setitimer(signal.ITIMER_REAL, 0.2)
-        if is_exiting:
-            publisher.close(20.0)
-            assert "1 unsent" in capsys.readouterr().err
-        else:
-            with pytest.warns(RuntimeWarning, match="1 unsent"), pytest.raises(SystemExit):
-                publisher.close(20.0)
-    finally:
-        signal.signal(signal.SIGALRM, before)
-    assert publisher._spool.inactive == "closed"
 
 
 def test_a_process_without_descriptors_says_that_it_could_not_connect(

@@ -116,8 +116,8 @@ RECORDS: dict[str, tuple[RecordKind, msgspec.Struct]] = {
         ),
     ),
     "gap": (RecordKind.GAP, frames.Gap(5, 9, "damaged")),
-    "drops": (RecordKind.DROPS, frames.Drops({"quota": 3, "not_a_number": 1})),
-    "end": (RecordKind.END, frames.End("completed", 11, 13, {"quota": 3})),
+    "drops": (RecordKind.DROPS, frames.Drops({"quota": 3, "not_a_number": 1}, {"key_refused": 2})),
+    "end": (RecordKind.END, frames.End("completed", 11, 13, {"quota": 3}, {"key_refused": 2})),
     "update-layout": (RecordKind.UPDATE_LAYOUT, UPDATE_LAYOUT),
     "update": (
         RecordKind.UPDATE,
@@ -139,7 +139,9 @@ MESSAGES: dict[str, tuple[Any, msgspec.Struct]] = {
     "hello": (codec.decode_upward, control.Hello(IDENTITY, 1, 0, 11, 13, True)),
     "batch": (
         codec.decode_upward,
-        control.Batch(INCARNATION, 10, 11, 13, b"\x75\x6d", {"quota": 3}, FIGURES),
+        control.Batch(
+            INCARNATION, 10, 11, 13, b"\x75\x6d", {"quota": 3}, FIGURES, {"key_refused": 2}
+        ),
     ),
     "batch-ping": (codec.decode_upward, control.Batch(INCARNATION, 10, 11, 13)),
     "cursor": (
@@ -160,7 +162,7 @@ MESSAGES: dict[str, tuple[Any, msgspec.Struct]] = {
             "logs/sac/cart_pole/2026-01-02_03-04-05_numpy",
             (
                 control.SourceStatus(
-                    KEY, 4711, "node-1", "live", 0.02, None, 40, 0, {}, 0.0, 5, 6, FIGURES
+                    KEY, 4711, "node-1", "live", 0.02, None, 40, 0, {}, 0.0, 5, 6, FIGURES, {"a": 2}
                 ),
             ),
             (control.BackendStatus("tensorboard", "running", 90, 4712, "", 0.25),),

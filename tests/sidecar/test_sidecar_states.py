@@ -6,6 +6,7 @@ import math
 from dataclasses import replace
 
 import pytest
+from msgspec import structs
 from sample_run import RUN, SampleRun
 from screen_text import find, text
 
@@ -169,3 +170,12 @@ def test_overlapping_phases_raise_an_alert(training: Picture):
 def test_many_sources_are_counted_when_they_are_not_listed(run: tuple[SampleRun, Picture]):
     sources = run[1].sources * 10
     assert "and 24 more" in text(replace(run[1], sources=sources), 100)
+
+
+def test_a_trouble_that_cost_nothing_is_named_at_its_source_and_is_no_drop(training: Picture):
+    first, *others = training.sources
+    met = structs.replace(first, troubles={"key_refused": 1})
+    before, screen = (text(replace(training, sources=(one, *others)), 160) for one in (first, met))
+    (line,) = (line for line in screen.splitlines() if "key_refused" in line)
+    assert str(first.pid) in line
+    assert screen.replace("  key_refused", "").split() == before.split()

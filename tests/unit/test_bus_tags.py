@@ -31,7 +31,12 @@ def test_figures_of_a_rank_are_one_value_and_then_reduced_over_ranks() -> None:
         (
             SourceNews(0, SourceFigures(5, 10, 100_000, 20.0), duplicates=2),
             SourceNews(1, SourceFigures(1, 10, 300_000, 90.0)),
-            SourceNews(2, SourceFigures(3, 20, 400_000, 40.0), drops={"bad_tag": 4}),
+            SourceNews(
+                2,
+                SourceFigures(3, 20, 400_000, 40.0),
+                drops={"bad_tag": 4},
+                troubles={"key_refused": 1},
+            ),
         ),
         bad_messages=7,
         commit_ms=1.5,
@@ -48,6 +53,7 @@ def test_figures_of_a_rank_are_one_value_and_then_reduced_over_ranks() -> None:
         "Bus/bad_messages": 7.0,
         "Bus/commit_ms": 1.5,
         "Bus/dropped/bad_tag": 4.0,
+        "Bus/trouble/key_refused": 1.0,
     }
     assert collector.index == 2
 

@@ -44,6 +44,7 @@ OUTCOME = RunOutcome(
             frames=400,
             lost=3,
             drops={"string": 1, "spool_full": 4},
+            troubles={"key_refused": 2},
         ),
     ),
     summary={"final_mean_reward": 12.5, "best_mean_reward": math.nan, "status": "mine"},
@@ -112,6 +113,7 @@ def test_losses_are_counted_and_named() -> None:
     assert bus["journaled_frames"] == 1900
     assert bus["lost_frames"] == 3
     assert bus["dropped_calls"] == {"string": 3, "spool_full": 4}
+    assert bus["troubles"] == {"key_refused": 2}
     assert bus["backends"] == {"tensorboard": 1510}
     assert bus["first_nonfinite"] == {"Loss/actor": {"iteration": 12, "rank": 1}}
     assert [source["role"] for source in bus["sources"]] == ["learner", "collector"]

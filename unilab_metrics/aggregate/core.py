@@ -18,6 +18,7 @@ from unilab_metrics.aggregate.journaling.journal import Journal
 from unilab_metrics.aggregate.process_log import say
 from unilab_metrics.aggregate.receiving.bus_meter import CommitTimes
 from unilab_metrics.errors import StorageFullError
+from unilab_metrics.said_once import SaidOnce, cause_of
 from unilab_metrics.storage.records import Record
 from unilab_schema.control import Epoch
 
@@ -53,7 +54,7 @@ class Core:
         self._renew_mono_ns = 0
         self._directory = journal.segments[-1].path.parent
         self._write_trouble, self._sync_trouble = _Trouble(), _Trouble()
-        self._is_cramped = False
+        self._rotation = SaidOnce()
         self.untold: list[str] = []
         """Troubles of the disk that are over and no event: nothing follows the run's end."""
         self.full_reason = ""
@@ -138,7 +139,7 @@ class Core:
         try:
             self.journal.commit()
         except (OSError, StorageFullError) as error:
-            self._write_trouble.begins(f"journal: {error}", now)
+            self._write_trouble.begins(f"journal: {error}", cause_of(error), now)
             self.full_reason = self._write_trouble.text
             self._retry_mono_ns = now + RETRY_NS
             return False
@@ -150,10 +151,16 @@ class Core:
         if self.full_reason:
             self.full_reason = ""
             self._tell(self._write_trouble.ends("writing", now))
-        if self.journal.rotation_error is not None and not self._is_cramped:
-            say(f"journal: {self.journal.rotation_error}; goes on in the old file")
-        self._is_cramped = self.journal.rotation_error is not None
+        self._heed_rotation(self.journal.rotation_error)
         return True
+
+    def _heed_rotation(self, error: BaseException | None) -> None:
+        if error is None:
+            self._rotation.works("")
+        elif text := self._rotation.fails(
+            cause_of(error), f"journal: {error}; goes on in the old file"
+        ):
+            say(text)
 
     def sync(self) -> None:
         """Take the result of a sync that has finished, and start one if it is due."""
@@ -170,10 +177,11 @@ class Core:
                 if journal.start_sync(Mark(journal.committed_update, cursors)):
                     self._synced_mono_ns = now
         except (OSError, StorageFullError) as error:
-            self._sync_trouble.begins(f"journal: sync of {self._directory} failed: {error}", now)
+            text = f"journal: sync of {self._directory} failed: {error}"
+            self._sync_trouble.begins(text, cause_of(error), now)
         if journal.is_syncing and now - self._synced_mono_ns > STALL_NS:
             text = f"journal: the disk of {self._directory} has not answered a sync for 10 s"
-            self._sync_trouble.begins(text, now)
+            self._sync_trouble.begins(text, "stalled", now)
 
     def _take_sync(self, finished: object, now: int) -> None:
         if not isinstance(finished, Mark):
@@ -186,6 +194,8 @@ class Core:
             self._tell(self._sync_trouble.ends("syncing", now))
 
     def _tell(self, text: str) -> None:
+        if not text:
+            return
         if self.state.data.opened:
             self.notice("warning", text)
         else:
@@ -206,20 +216,24 @@ def _no_news(_mono_ns: int) -> BusNews | None:
 
 
 class _Trouble:
-    """Something that fails until it works again: said once when it begins and when it ends."""
+    """Something that fails until it works again: said when it begins and when it ends."""
 
     def __init__(self) -> None:
         self.text = ""
         self._since_mono_ns = 0
+        self._said = SaidOnce()
 
-    def begins(self, text: str, now: int) -> None:
+    def begins(self, text: str, cause: str, now: int) -> None:
         if not self.text:
             self.text, self._since_mono_ns = text, now
-            say(f"{text}; frames wait in the spools")
+            if said := self._said.fails(cause, f"{text}; frames wait in the spools"):
+                say(said)
 
     def ends(self, what: str, now: int) -> str:
         lasted_s = (now - self._since_mono_ns) / 1e9
         text = f"{self.text}; {what} went on after {lasted_s:.1f} s, nothing was lost"
         self.text = ""
-        say(text)
+        text = self._said.works(text)
+        if text:
+            say(text)
         return text

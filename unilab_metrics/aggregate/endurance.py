@@ -9,6 +9,7 @@ from pathlib import Path
 
 from unilab_metrics.aggregate.process_log import say
 from unilab_metrics.errors import StorageError, why
+from unilab_metrics.said_once import SaidOnce, cause_of
 
 
 class Endurance:
@@ -16,20 +17,24 @@ class Endurance:
     by the aggregator's main thread."""
 
     def __init__(self) -> None:
-        self._failing: dict[str, str] = {}
+        self._said: dict[str, SaidOnce] = {}
 
     def attempt(self, what: str, work: Callable[[], object]) -> bool:
         """Whether ``work`` got through. An ``OSError`` or ``StorageError`` of it ends nothing."""
         try:
             work()
         except (OSError, StorageError) as error:
-            if self._failing.get(what) != str(error):
-                self._failing[what] = str(error)
-                say(f"{what}: {error}; tried again")
+            said = self._said.setdefault(what, SaidOnce())
+            _say_if(said.fails(cause_of(error), f"{what}: {error}; tried again"))
             return False
-        if self._failing.pop(what, None) is not None:
-            say(f"{what}: works again")
+        if what in self._said:
+            _say_if(self._said[what].works(f"{what}: works again"))
         return True
+
+
+def _say_if(text: str) -> None:
+    if text:
+        say(text)
 
 
 @contextmanager

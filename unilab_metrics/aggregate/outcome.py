@@ -56,6 +56,7 @@ def outcome_of(
                 frames=source.cursor - source.lost_frames,
                 lost=source.lost_frames,
                 drops=source.dropped(source.drops or (peer.drops if peer is not None else {})),
+                troubles=dict(source.troubles or (peer.troubles if peer is not None else {})),
             )
         )
     return RunOutcome(

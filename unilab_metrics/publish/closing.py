@@ -35,10 +35,10 @@ class Closing:
         """Whatever came of it is known."""
         self._ended.set()
 
-    def wait(self, timeout_s: float) -> None:
-        """For another's end; one who interrupts that thread itself does not wait."""
-        if self._thread != threading.get_ident():
-            self._ended.wait(max(timeout_s, 0.0))
+    def wait(self, timeout_s: float) -> bool:
+        """For another's end; one who interrupts that thread itself does not wait. False if the
+        time was too short."""
+        return self._thread == threading.get_ident() or self._ended.wait(max(timeout_s, 0.0))
 
 
 def deliver_and_close(
@@ -60,7 +60,9 @@ def deliver_and_close(
         shipper.tell_drops()
     spool.append(
         RecordKind.END,
-        lambda mono, unix: encode_payload(End(status, mono, unix, spool.losses.counts)),
+        lambda mono, unix: encode_payload(
+            End(status, mono, unix, spool.losses.counts, spool.losses.troubles)
+        ),
     )
     if lacks_run():
         timeout_s = min(timeout_s, NO_RUN_TIMEOUT_S)

@@ -53,8 +53,14 @@ class Emitter:
         return self.losses.all_counts
 
     @property
+    def troubles(self) -> dict[str, int]:
+        """What happened since the start and cost no frame, by name: ``key_refused``,
+        ``key_unusable``, ``store_unusable``; empty if all is well."""
+        return self.losses.troubles
+
+    @property
     def errors(self) -> list[str]:
-        """The newest texts of what failed inside."""
+        """The newest texts of what failed inside, each once."""
         return list(self.losses.errors)
 
     @guarded

@@ -1,4 +1,5 @@
-"""Counting what could not be logged, by reason, from any thread and from signal handlers."""
+"""Counting what could not be logged, by reason, and what cost nothing, by name: from any thread
+and from signal handlers."""
 
 from __future__ import annotations
 
@@ -43,6 +44,9 @@ INTERRUPTED = "interrupted"
 INTERNAL_ERROR = "internal_error"
 """Calls during which our own code raised; see ``Publisher.errors``."""
 
+TROUBLES = frozenset({KEY_REFUSED, KEY_UNUSABLE, STORE_UNUSABLE})
+"""What is no loss: frames wait until it is over."""
+
 _MAX_ERRORS = 16
 _FULL = frozenset({errno.ENOSPC, errno.EFBIG, errno.EDQUOT})
 
@@ -68,7 +72,7 @@ class Losses:
         self.errors: deque[str] = deque(maxlen=_MAX_ERRORS)
 
     def count(self, reason: str, times: int = 1) -> None:
-        """Something was lost for ``reason``, ``times`` times."""
+        """Something was lost for ``reason``, or one of :data:`TROUBLES` began, ``times`` times."""
         self._waiting.append((reason, times))
         self._fold()
 
@@ -83,14 +87,25 @@ class Losses:
 
     def keep(self, text: str) -> None:
         """Keep what there is to say, if anything; a repeated text is kept once."""
-        if text and (not self.errors or self.errors[-1] != text):
+        if text and text not in self.errors:
             self.errors.append(text)
 
     @property
     def counts(self) -> dict[str, int]:
         """A copy; empty while nothing was lost."""
         self._fold()
-        return dict(self._counts)
+        return {name: times for name, times in self._counts.items() if name not in TROUBLES}
+
+    @property
+    def both(self) -> tuple[dict[str, int], dict[str, int]]:
+        """:attr:`counts` and :attr:`troubles`."""
+        return self.counts, self.troubles
+
+    @property
+    def troubles(self) -> dict[str, int]:
+        """A copy: what was met and cost no frame."""
+        self._fold()
+        return {name: times for name, times in self._counts.items() if name in TROUBLES}
 
     @property
     def all_counts(self) -> dict[str, int]:

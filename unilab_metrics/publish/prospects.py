@@ -142,6 +142,12 @@ class Prospects:
         )
 
     @property
+    def awaited(self) -> str:
+        """What rank 0, which waits for all others, waits for; empty for the rest. For the thread
+        that closes."""
+        return unsent.awaited(self._rest, self._why) if self._wait_for_backends else ""
+
+    @property
     def _rest(self) -> unsent.Rest:
         spool, delivery = self._spool, self._delivery
         return unsent.Rest(

@@ -12,7 +12,7 @@ from time import monotonic_ns
 from types import TracebackType
 from typing import Any, final
 
-from unilab_metrics.publish import exiting, losses
+from unilab_metrics.publish import exiting, losses, unsent
 from unilab_metrics.publish.closing import Closing, deliver_and_close
 from unilab_metrics.publish.emitter import Emitter
 from unilab_metrics.publish.episodes import EpisodeStatistics
@@ -240,7 +240,8 @@ class Publisher(Emitter):
         journal (on rank 0: and in every backend). Otherwise, after ``timeout_s``, what is left
         stays in the spool for the aggregator or the next attempt, which one ``RuntimeWarning``
         says (at the exit a line of the error output). Idempotent; a second thread waits for
-        what comes of it.
+        what comes of it, and is warned if its own ``timeout_s`` is over before. On a terminal,
+        rank 0 says after two seconds in one line what it waits for; Ctrl+C ends the wait.
 
         The end of a ``with`` block or of the process does it too, and sees an exception, Ctrl+C
         and (only ``with``) ``sys.exit(n)`` as ``failed``. In a ``finally`` clause say it.
@@ -260,9 +261,10 @@ class Publisher(Emitter):
                     )
             finally:
                 closing.end()
-        elif self._spool.inactive != losses.FORKED:
-            # Not in a forked child, where that thread is not.
-            closing.wait(timeout_s)
+        # In a forked child the thread that closes is not there.
+        elif self._spool.inactive != losses.FORKED and not closing.wait(timeout_s):
+            text = unsent.still_closing(self.unsent)
+            unsent.say(text, is_exiting=self._is_exiting, level=3)
         return bool(closing.delivered)
 
     def _at_exit(self) -> None:

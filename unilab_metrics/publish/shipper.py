@@ -14,6 +14,7 @@ from time import monotonic_ns, time_ns
 import zmq
 
 from unilab_metrics.helper_life import Heard
+from unilab_metrics.publish import long_wait
 from unilab_metrics.publish.adopting import Adopter
 from unilab_metrics.publish.aggregator_care import StandIn, Supervise, no_run
 from unilab_metrics.publish.connection import SEARCH_INTERVAL_NS, Connection, FindBus
@@ -127,7 +128,7 @@ class Shipper:
         self.prospects.closing()
         self._closing = True
         self._wakeup.wake()
-        self._thread.join(max(timeout_s, 0.0))
+        long_wait.join(self._thread, timeout_s, lambda: self.prospects.awaited)
         if self._thread.is_alive():
             self._stop = True
             self._wakeup.wake()
@@ -193,7 +194,7 @@ class Shipper:
         prospects.looked_after(trouble, hurry=hurry)
         if not self._closing:
             self._spool.try_again(monotonic_ns())
-            self._drops.tell()
+            self._drops.tell(is_delivered=self._delivery.durable >= self._spool.last)
 
     def _heard(self) -> Heard | None:
         connection = self._connection
@@ -264,6 +265,7 @@ class Shipper:
             records,
             self._losses.counts,
             self._figures.read(self.unsent, now),
+            self._losses.troubles,
         )
         socket.send(encode_message(batch), zmq.NOBLOCK)
         self._watermark_ns = watermark

@@ -126,22 +126,46 @@ def untold(calls: int, trouble: str, why: str) -> str:
     )
 
 
-def say(text: str, *, is_exiting: bool) -> None:
-    """One ``RuntimeWarning``, or at the exit one line of the error output; never raises."""
+def awaited(rest: Rest, why: str) -> str:
+    """What the last process of a run waits for, as the object of a sentence."""
+    if rest.unsent:
+        because = f"; {why}" if why else ""
+        return f"the aggregator ({counted(rest.unsent, 'record')} unsent{because})"
+    if rest.end_trouble:
+        return f"room for the end of this process ({rest.end_trouble})"
+    if rest.unsynced:
+        because = f"; {why}" if why else ""
+        return f"the journal's disk ({counted(rest.unsynced, 'record')} unsynced{because})"
+    because = why or rest.awaited
+    return f"the end of the run ({because})" if because else "the end of the run"
+
+
+def still_closing(unsent: int) -> str:
+    """For a thread whose time to wait for another one's ``close()`` is over."""
+    records = counted(unsent, "record is", "records are")
+    return (
+        f"{records} not delivered yet: another thread is in close(), goes on with it and says what "
+        "comes of it"
+    )
+
+
+def say(text: str, *, is_exiting: bool, level: int = 4) -> None:
+    """One ``RuntimeWarning``, or at the exit one line of the error output; never raises.
+    ``level``: how far up the caller of ``Publisher.close()`` is."""
     if not text:
         return
     if is_exiting:
-        _write_line(text)
+        write_line(text)
         return
     try:
-        # The caller of Publisher.close().
-        warnings.warn(text, RuntimeWarning, stacklevel=4)
+        warnings.warn(text, RuntimeWarning, stacklevel=level)
     except RuntimeWarning:
         # Warnings are errors here, but a training must not end because of us.
-        _write_line(text)
+        write_line(text)
 
 
-def _write_line(text: str) -> None:
+def write_line(text: str) -> None:
+    """One line of the error output; never raises."""
     with contextlib.suppress(Exception):
         if sys.stderr is not None:
             print(f"unilab-metrics: {text}", file=sys.stderr, flush=True)  # noqa: T201

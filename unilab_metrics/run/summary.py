@@ -7,6 +7,7 @@ or not at all; readable by whoever the umask lets in.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable, Mapping
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any, cast
@@ -32,6 +33,7 @@ class _Bus(msgspec.Struct):
     backends: dict[str, int] = {}
     lost_frames: int = 0
     dropped_calls: dict[str, int] = {}
+    troubles: dict[str, int] = {}
     sources: list[dict[str, Any]] = []
     quarantined_frames: int = 0
 
@@ -126,7 +128,8 @@ def _bus_fields(outcome: RunOutcome) -> dict[str, Any]:
         "backends": dict(outcome.backends),
         "journaled_frames": sum(source.frames for source in outcome.sources),
         "lost_frames": sum(source.lost for source in outcome.sources),
-        "dropped_calls": _all_drops(outcome),
+        "dropped_calls": _total(source.drops for source in outcome.sources),
+        "troubles": _total(source.troubles for source in outcome.sources),
         "late_values": outcome.late_values,
         "quarantined_frames": outcome.quarantined,
         "first_nonfinite": {
@@ -143,12 +146,12 @@ def _bus_fields(outcome: RunOutcome) -> dict[str, Any]:
     }
 
 
-def _all_drops(outcome: RunOutcome) -> dict[str, int]:
-    drops: dict[str, int] = {}
-    for source in outcome.sources:
-        for reason, count in source.drops.items():
-            drops[reason] = drops.get(reason, 0) + count
-    return drops
+def _total(counts: Iterable[Mapping[str, int]]) -> dict[str, int]:
+    totals: dict[str, int] = {}
+    for of_source in counts:
+        for name, count in of_source.items():
+            totals[name] = totals.get(name, 0) + count
+    return totals
 
 
 def _source_fields(source: SourceOutcome) -> dict[str, Any]:
@@ -163,6 +166,7 @@ def _source_fields(source: SourceOutcome) -> dict[str, Any]:
         "journaled_frames": source.frames,
         "lost_frames": source.lost,
         "dropped_calls": dict(source.drops),
+        "troubles": dict(source.troubles),
     }
 
 

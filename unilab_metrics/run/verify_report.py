@@ -108,7 +108,9 @@ def _journal_lines(journal: JournalFacts | None, *, is_live: bool) -> list[str]:
     if journal.absent:
         ranks = ranks_text(journal.learners, journal.absent, so_far=is_live)
         lines.append(f"ranks        {ranks}")
-    noteworthy = [s for s in sources if s.lost or s.drops or s.waiting or not s.goodbye]
+    noteworthy = [
+        s for s in sources if s.lost or s.drops or s.troubles or s.waiting or not s.goodbye
+    ]
     lines += [f"             {_source(source)}" for source in noteworthy[:_MOST_SOURCES]]
     more = len(noteworthy) - _MOST_SOURCES
     return [*lines, f"             and {more} more"] if more > 0 else lines
@@ -118,6 +120,8 @@ def _source(source: SourceFacts) -> str:
     parts = [counted(source.journaled, "record"), f"{source.lost:,} lost{_why(source.reasons)}"]
     if source.drops:
         parts.append(f"dropped: {dropped_text(source.drops)}")
+    if source.troubles:
+        parts.append(f"troubles without loss: {dropped_text(source.troubles)}")
     if source.waiting:
         parts.append(f"{source.waiting:,} waiting in its spool")
     if not source.goodbye:

@@ -27,7 +27,7 @@ class SourceFacts(NamedTuple):
     sequences that are in no record, and ``reasons`` as far as the wal says them. ``goodbye``:
     whether its End record is there, which makes the counts exact. ``waiting``: records in its
     spool that the journal lacks, ``None`` if the spool is not here. ``drops``: calls that never
-    got a sequence."""
+    got a sequence; ``troubles``: what it has met and lost nothing by."""
 
     key: SourceKey
     pid: int
@@ -40,6 +40,7 @@ class SourceFacts(NamedTuple):
     goodbye: bool
     waiting: int | None
     drops: dict[str, int]
+    troubles: dict[str, int]
 
 
 def source_facts(
@@ -59,6 +60,7 @@ def source_facts(
         source.ended is not None,
         waiting,
         source.dropped(),
+        dict(source.troubles),
     )
 
 

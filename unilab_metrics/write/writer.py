@@ -12,6 +12,7 @@ import msgspec
 
 from unilab_metrics import crash_points
 from unilab_metrics.errors import DamagedFileError, LeaseHeldError
+from unilab_metrics.said_once import SaidOnce, cause_of
 from unilab_metrics.storage.lease import Lease
 from unilab_metrics.storage.segments import list_segments, read_segment_header
 from unilab_metrics.subscribe.history import HISTORY_PREFIX, HistoryReader
@@ -80,6 +81,7 @@ class _Writer:
         self._link = AggregatorLink(run_dir, follow=follow)
         self._reader: HistoryReader | None = None
         self._problem = ""
+        self._said = SaidOnce()
         self._end_by_s: float | None = None
         self._flushed_s = time.monotonic()
         self._reported_s = 0.0
@@ -174,9 +176,10 @@ class _Writer:
 
     def _refused(self, error: BackendError, *, ending: bool) -> bool:
         now_s = time.monotonic()
-        if str(error) != self._problem:
-            self._problem = str(error)
-            self._log(f"{self._backend.name} failed: {error}{self._prospect(error, ending=ending)}")
+        self._problem = str(error)
+        text = f"{self._backend.name} failed: {error}{self._prospect(error, ending=ending)}"
+        if text := self._said.fails(cause_of(error), text):
+            self._log(text)
         if ending and not self._link.alive and error.is_lasting:
             raise error
         self._report("failed", self._problem, force=True)
@@ -198,8 +201,9 @@ class _Writer:
 
     def _recovered(self) -> None:
         if self._problem:
-            self._log(f"{self._backend.name} works again")
             self._problem = ""
+            if text := self._said.works(f"{self._backend.name} works again"):
+                self._log(text)
 
     def _report(self, state: str, text: str = "", *, force: bool = False) -> None:
         now_s = time.monotonic()

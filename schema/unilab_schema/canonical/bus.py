@@ -11,6 +11,8 @@ from unilab_schema.metric_spec import MetricSpec, OverRanks
 
 DROPPED_PREFIX = "Bus/dropped/"
 """Followed by the reason; a reason that never occurred has no tag."""
+TROUBLE_PREFIX = "Bus/trouble/"
+"""Followed by what happened and cost no frame; as above."""
 
 
 def _bus(name: str, unit: str, over_ranks: OverRanks, label: str, description: str) -> MetricSpec:
@@ -61,5 +63,14 @@ BUS_FAMILY = MetricSpec(
     "calls",
     "sum",
     description="What could not be logged, by reason, since the attempt's sources started.",
+    logger_owned=True,
+)
+TROUBLE_FAMILY = MetricSpec(
+    f"{TROUBLE_PREFIX}*",
+    "bus",
+    "times",
+    "sum",
+    description="What happened and cost no frame (a refused key), since the attempt's sources "
+    "started.",
     logger_owned=True,
 )

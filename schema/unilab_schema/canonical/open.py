@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from unilab_schema.canonical.bus import BUS_FAMILY
+from unilab_schema.canonical.bus import BUS_FAMILY, TROUBLE_FAMILY
 from unilab_schema.metric_spec import MetricSpec, OverRanks
 
 FAMILIES: tuple[MetricSpec, ...] = (
@@ -28,6 +28,7 @@ FAMILIES: tuple[MetricSpec, ...] = (
         description="An auxiliary loss of the algorithm.",
     ),
     BUS_FAMILY,
+    TROUBLE_FAMILY,
 )
 
 RESERVED: frozenset[str] = frozenset({"reward/", "reward/mean", "reward/mean_ep100"})

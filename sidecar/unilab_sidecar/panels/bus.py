@@ -184,6 +184,9 @@ def _source(source: SourceStatus, *, with_host: bool) -> Line:
     if abs(source.clock_skew_s) >= SKEW_S:
         # Which clock is meant, the header says.
         parts.append(Segment(f"  {source.clock_skew_s:+.0f} s", "warn"))
+    if source.troubles:
+        # They have cost no frame.
+        parts.append(Segment(f"  {clean(', '.join(sorted(source.troubles)))}", "warn"))
     return line(*parts, Segment(f"  {clean(source.host)}" if with_host else "", "dim"))
 
 

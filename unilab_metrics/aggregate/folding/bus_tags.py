@@ -7,12 +7,13 @@ any other tag.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from unilab_metrics.aggregate.folding.reduction import Supplier, reduce_over_ranks
-from unilab_schema.canonical.bus import DROPPED_PREFIX
+from unilab_schema.canonical.bus import DROPPED_PREFIX, TROUBLE_PREFIX
 
 if TYPE_CHECKING:
     from unilab_metrics.aggregate.folding.entries import BusNews
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from unilab_metrics.aggregate.folding.state import AggregatorState
 
 MAX_REASONS = 64
-"""Reasons of drops that get a tag; the rest is one more, ``other``."""
+"""Reasons of drops, and names of troubles, that get a tag; the rest is one more, ``other``."""
 OTHER = "other"
 
 _Part = tuple[float, float]
@@ -39,6 +40,8 @@ def take_news(state: AggregatorState, news: BusNews) -> None:
         source.bad_messages += told.bad_messages
         if told.drops is not None:
             source.drops = dict(told.drops)
+        if told.troubles is not None:
+            source.troubles = dict(told.troubles)
         if told.figures is not None:
             before = source.figures
             source.log_cost = (
@@ -55,10 +58,12 @@ def bus_supplier(state: AggregatorState) -> Supplier:
     for source in data.sources:
         if source.attempt == data.attempt:
             by_rank.setdefault(source.rank, []).append(source)
-    reasons = _reasons(by_rank)
+    everyone = [source for sources in by_rank.values() for source in sources]
+    reasons = _first(source.dropped() for source in everyone)
+    troubles = _first(source.troubles for source in everyone)
     suppliers = [
         _own(state),
-        *(_supplier(state, r, _of_rank(by_rank[r], reasons)) for r in sorted(by_rank)),
+        *(_supplier(state, r, _of_rank(by_rank[r], reasons, troubles)) for r in sorted(by_rank)),
     ]
     reduced = reduce_over_ranks(suppliers, state.columns)
     return Supplier(0, reduced.columns, reduced.values, None, already_reduced=True)
@@ -76,7 +81,9 @@ def _own(state: AggregatorState) -> Supplier:
     return _supplier(state, 0, parts)
 
 
-def _of_rank(sources: list[SourceState], reasons: frozenset[str]) -> dict[str, _Part]:
+def _of_rank(
+    sources: list[SourceState], reasons: frozenset[str], troubles: frozenset[str]
+) -> dict[str, _Part]:
     """Counters count every source of the attempt, gauges those that live."""
     parts: dict[str, _Part] = {
         "Bus/duplicate_frames": (sum(s.duplicates for s in sources), 1.0),
@@ -92,17 +99,24 @@ def _of_rank(sources: list[SourceState], reasons: frozenset[str]) -> dict[str, _
     calls = sum(s.log_cost[0] for s in live)
     if calls > 0:
         parts["Bus/publish_us"] = (sum(s.log_cost[1] for s in live) / 1e3, float(calls))
-    drops: dict[str, int] = {}
-    for source in sources:
-        for reason, count in source.dropped().items():
-            tag = f"{DROPPED_PREFIX}{reason if reason in reasons else OTHER}"
-            drops[tag] = drops.get(tag, 0) + count
-    parts.update({tag: (float(count), 1.0) for tag, count in drops.items()})
+    parts |= _by_name(DROPPED_PREFIX, (source.dropped() for source in sources), reasons)
+    parts |= _by_name(TROUBLE_PREFIX, (source.troubles for source in sources), troubles)
     return parts
 
 
-def _reasons(by_rank: dict[int, list[SourceState]]) -> frozenset[str]:
-    found = {r for sources in by_rank.values() for source in sources for r in source.dropped()}
+def _by_name(
+    prefix: str, counts: Iterable[Mapping[str, int]], named: frozenset[str]
+) -> dict[str, _Part]:
+    totals: dict[str, int] = {}
+    for of_source in counts:
+        for name, count in of_source.items():
+            tag = f"{prefix}{name if name in named else OTHER}"
+            totals[tag] = totals.get(tag, 0) + count
+    return {tag: (float(count), 1.0) for tag, count in totals.items()}
+
+
+def _first(counts: Iterable[Mapping[str, int]]) -> frozenset[str]:
+    found = {name for of_source in counts for name in of_source}
     return frozenset(sorted(found)[:MAX_REASONS])
 
 

@@ -81,14 +81,15 @@ class GapFound(msgspec.Struct, frozen=True, array_like=True):
 
 
 class SourceNews(msgspec.Struct, frozen=True, array_like=True):
-    """What is new of a source's publishing: its newest figures and drops, ``None`` where they
-    have not changed, and how many duplicates and unreadable messages came since the last news."""
+    """What is new of a source's publishing: its newest figures, drops and troubles, ``None`` where
+    they have not changed, and how many duplicates and unreadable messages came since the last news."""
 
     source: int
     figures: SourceFigures | None = None
     duplicates: int = 0
     bad_messages: int = 0
     drops: dict[str, int] | None = None
+    troubles: dict[str, int] | None = None
 
 
 class BusNews(msgspec.Struct, frozen=True, array_like=True):

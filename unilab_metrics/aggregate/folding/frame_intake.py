@@ -126,10 +126,12 @@ def _take(  # noqa: PLR0912 - one case per record kind
             state.data.gaps += 1
         case Drops():
             source.drops = bounded_counts(frame.counts)
+            source.troubles = bounded_counts(frame.troubles)
         case End():
             source.ended = frame.status[:_MAX_STATUS_CHARS]
             source.ended_mono_ns = frame.mono_ns
             source.drops = bounded_counts(frame.drops) or source.drops
+            source.troubles = bounded_counts(frame.troubles) or source.troubles
         case SpanFrame():
             pass
         case _:

@@ -35,6 +35,7 @@ class SourceState(msgspec.Struct, array_like=True):
     ``newest_stamp``: monotonic and wall time of a learner's newest iteration.
     ``told_through``: the last sequence that was in a wal that is lost.
     ``refused``: what the run did not take of what the source has sent, by reason.
+    ``troubles``: what the source has met and lost nothing by, as it told last.
     """
 
     index: int
@@ -66,6 +67,7 @@ class SourceState(msgspec.Struct, array_like=True):
     newest_stamp: tuple[int, int] = (0, 0)
     refused: dict[str, int] = {}
     told_through: int = 0
+    troubles: dict[str, int] = {}
 
     def refuse(self, reason: str, times: int) -> None:
         """The run has no room for some of what the source has sent."""

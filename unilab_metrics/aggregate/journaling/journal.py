@@ -257,9 +257,9 @@ class Journal:
     def _rotate(self) -> None:
         """Begin the next segments where they are due; the old ones do for longer if that
         fails."""
-        self.rotation_error = None
         if self._syncer.is_busy or self.needs_renewal:
             return
+        self.rotation_error = None
         try:
             if self._wal.is_full(WAL_SEGMENT_BYTES):
                 self._renew_wal()

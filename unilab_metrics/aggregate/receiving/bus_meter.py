@@ -71,8 +71,10 @@ def _news_of(source: int, peer: Peer) -> SourceNews | None:
         return None
     figures = peer.figures if peer.figures != peer.told_figures else None
     drops = peer.drops if peer.drops != peer.told_drops else None
-    news = SourceNews(source, figures, peer.duplicates, peer.bad_messages, drops)
+    troubles = peer.troubles if peer.troubles != peer.told_troubles else None
+    news = SourceNews(source, figures, peer.duplicates, peer.bad_messages, drops, troubles)
     peer.told_figures, peer.told_drops = peer.figures, peer.drops
+    peer.told_troubles = peer.troubles
     peer.duplicates = peer.bad_messages = 0
     peer.has_news = False
     return news

@@ -38,10 +38,9 @@ _NOT_ALLOWED = Reject(
 )
 
 
-def _everybody(user: str, rank: int) -> bool:
-    """Sockets without authentication."""
-    del user, rank
-    return True
+def _at_once(admission: Admission, mono_ns: int) -> Admission:
+    del mono_ns
+    return admission
 
 
 class Ingest:
@@ -54,19 +53,21 @@ class Ingest:
         *,
         is_dead: IsDead,
         vacate: Callable[[SourceState], None],
-        may_publish: Callable[[str, int], bool] = _everybody,
+        may_publish: Callable[[str, int], bool] = lambda _user, _rank: True,
+        hold: Callable[[Admission, int], Admission] = _at_once,
         adopt_orphans: Callable[[], object] = bool,
         awaited: Callable[[], str] = str,
     ) -> None:
         """``is_dead``: whether a source's process is gone; ``vacate``: adopt what it left.
         ``adopt_orphans``: take in the spools of dead processes that we do not know.
-        ``may_publish``: whether a user of the socket may speak for a source of a rank.
+        ``may_publish``: whether a user of the socket may speak for a source of a rank. ``hold``:
+        what becomes of an admission now, as :meth:`LeftElsewhere.hold` says.
         ``awaited``: what the end of the run waits for."""
         self._core = core
         self._socket = socket
         self._is_dead = is_dead
         self._vacate = vacate
-        self._may_publish = may_publish
+        self._may_publish, self._hold = may_publish, hold
         self._adopt_orphans = adopt_orphans
         self._awaited = awaited
         self._started_mono_ns = time.monotonic_ns()
@@ -210,13 +211,9 @@ class Ingest:
         peer.must_answer = True
 
     def _admit(self, hello: Hello) -> Admission:
-        return admit(
-            self._core.state,
-            hello,
-            self._is_dead,
-            is_closing=self.is_closing,
-            is_orphan=hello.adopted,
-        )
+        state, is_closing = self._core.state, self.is_closing
+        made = admit(state, hello, self._is_dead, is_closing=is_closing, is_orphan=hello.adopted)
+        return made if hello.adopted else self._hold(made, time.monotonic_ns())
 
     def tell_left_out(self) -> None:
         """The run ends: name the processes that are not taken in any more."""

@@ -33,11 +33,13 @@ class Peer:
     adopted_upto: int | None = None
     is_over_tcp: bool = False
     drops: dict[str, int] = field(default_factory=dict[str, int])
+    troubles: dict[str, int] = field(default_factory=dict[str, int])
     duplicates: int = 0
     bad_messages: int = 0
     figures: SourceFigures | None = None
     has_news: bool = False
     told_drops: dict[str, int] = field(default_factory=dict[str, int])
+    told_troubles: dict[str, int] = field(default_factory=dict[str, int])
     told_figures: SourceFigures | None = None
     skew: ClockSkew = field(default_factory=ClockSkew)
     must_answer: bool = False
@@ -52,6 +54,7 @@ class Peer:
         drops = bounded_counts(batch.drops)
         before = source.dropped(self.drops).get(SPOOL_UNAVAILABLE, 0)
         self.drops, self.figures = drops, figures_within(batch.figures)
+        self.troubles = bounded_counts(batch.troubles)
         self.has_news = self.must_answer = True
         return drops.get(SPOOL_UNAVAILABLE, 0) > before
 
@@ -89,4 +92,5 @@ def source_status(source: SourceState, peer: Peer, mono_ns: int) -> SourceStatus
         source.duplicates + peer.duplicates,
         source.bad_messages + peer.bad_messages,
         peer.figures,
+        dict(peer.troubles or source.troubles),
     )

@@ -53,9 +53,14 @@ def examine(patient: Patient) -> Iterator[Finding]:
         frames = counted(lost, "frame is", "frames are")
         yield Finding(_SUBJECT, WARNING, f"{frames} lost, and named in the journal")
     for source in data.sources:
-        if source.attempt == data.attempt and (drops := source.dropped()):
-            text = f"the {source.identity.key.place} has dropped {dropped_text(drops)}"
-            yield Finding(_SUBJECT, WARNING, text)
+        if source.attempt != data.attempt:
+            continue
+        who = f"the {source.identity.key.place}"
+        if drops := source.dropped():
+            yield Finding(_SUBJECT, WARNING, f"{who} has dropped {dropped_text(drops)}")
+        if troubles := source.troubles:
+            text = f"{who} has met {dropped_text(troubles)}; no frame was lost by it"
+            yield Finding(_SUBJECT, OK, text)
     if data.ended is not None:
         yield from _backends(patient, last)
         if not os.path.lexists(patient.run_dir / RUN_SUMMARY_FILE):
