@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from elastic_rank import ADDRESS_VARIABLE, FAIL
+from elastic_rank import ADDRESS_VARIABLE, FAIL, KILL, UNSENT
 from fault_oracle import read_ledgers
 from network_training import LEARNER_0, LEARNER_1, NetworkTraining, until
 from two_hosts import TwoHosts, lacking
@@ -70,3 +70,21 @@ def test_the_next_attempt_has_all_frames_of_both_hosts(training: Elastic) -> Non
     summary = read_summary(training.run_dir)
     assert summary is not None
     assert (summary["status"], summary["bus"]["attempt"]) == ("completed", 2)
+
+
+def test_what_a_killed_rank_of_the_other_host_has_left_comes_before_the_next_attempt(
+    training: Elastic,
+) -> None:
+    training.start(LEARNER_0, LEARNER_1)
+    training.goes_on(2, count=10)
+    (training.ledgers / KILL).touch()
+    until(lambda: any(u.attempt == 2 and u.ranks_reported == 2 for u in training.updates()), 60)
+    outcome = training.finish()
+    assert outcome.faults == []
+    ledgers = {ledger.name: ledger for ledger in read_ledgers(training.ledgers)}
+    last = sorted(ledgers["learner-1-1-1"].iterations)[-UNSENT:]
+    alone = [u for u in training.updates() if u.attempt == 1 and u.iteration in last]
+    assert [(u.iteration, u.ranks_reported, u.ranks_expected) for u in alone] == [
+        (iteration, 1, 2) for iteration in last
+    ]
+    assert training.left_on_b() == []

@@ -2,7 +2,8 @@
 
 ``python elastic_rank.py SETTINGS``: as ``fault_rank`` has them, ``rank`` being that of the node.
 Becomes the torchrun agent of its node, which runs this file once more as the rank. Rank 1
-fails once when it is told to. Each attempt has ledgers of its own.
+fails once when it is told to, or is killed when it has logged what it has not sent. Each attempt has
+ledgers of its own.
 
 A restart gets a store of its own (``TORCH_DISABLE_SHARE_RDZV_TCP_STORE``): in one that outlives
 the attempts, gloo may read the addresses of the last attempt's processes.
@@ -11,6 +12,7 @@ the attempts, gloo may read the addresses of the last attempt's processes.
 from __future__ import annotations
 
 import os
+import signal
 import sys
 import time
 from contextlib import suppress
@@ -21,8 +23,11 @@ from fault_helper import hurry_restarts
 from fault_rank import STOP_LEARNERS, Ledger, Settings, value_of
 
 import unilab_metrics as um
+from unilab_metrics.publish.shipper import Shipper
 
 FAIL = "fail"
+KILL = "kill"
+UNSENT = 10
 ADDRESS_VARIABLE = "ELASTIC_TEST_ADDRESS"
 
 
@@ -66,6 +71,9 @@ def main() -> int:
         )
         ledger.write("iteration", iteration, value, before, time.monotonic_ns())
         iteration += 1
+        if publisher.rank == 1 and (folder / KILL).exists():
+            (folder / KILL).unlink()
+            be_killed(publisher, ledger, name, iteration)
         if publisher.rank == 1 and (folder / FAIL).exists():
             (folder / FAIL).unlink()
             return 3
@@ -76,6 +84,20 @@ def main() -> int:
     ledger.write("closed", int(publisher.close(settings.close_timeout_s)))
     print(publisher.dropped, publisher.errors, flush=True)
     return 0
+
+
+def be_killed(publisher: um.Publisher, ledger: Ledger, name: str, first: int) -> None:
+    """Iterations that only this rank has logged, and not sent."""
+    Shipper._send = lambda *_: None  # type: ignore[method-assign]
+    time.sleep(0.2)
+    for iteration in range(first, first + UNSENT):
+        value = value_of(publisher.rank, iteration)
+        before = time.monotonic_ns()
+        publisher.log(
+            {"Loss/value": value, f"Ledger/{name}": float(iteration)}, iteration=iteration
+        )
+        ledger.write("iteration", iteration, value, before, time.monotonic_ns())
+    os.kill(os.getpid(), signal.SIGKILL)
 
 
 def _open_ledger(folder: Path, place: str) -> tuple[str, Ledger]:

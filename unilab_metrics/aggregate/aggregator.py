@@ -24,6 +24,7 @@ from unilab_metrics.aggregate.endurance import Endurance, needing, raise_descrip
 from unilab_metrics.aggregate.journaling.blocks import BlockStore
 from unilab_metrics.aggregate.journaling.journal import Journal
 from unilab_metrics.aggregate.leaving.awaited import awaited
+from unilab_metrics.aggregate.leaving.left_elsewhere import LeftElsewhere
 from unilab_metrics.aggregate.leaving.leftovers import SpoolDirectories
 from unilab_metrics.aggregate.leaving.liveness import Liveness
 from unilab_metrics.aggregate.leaving.newcomers import Announced, Newcomers
@@ -138,6 +139,11 @@ class _Aggregator:
             say(endpoints.problem)
             self._core.notice("warning", endpoints.problem)
         self._spools = SpoolDirectories(self._options.spool_directories)
+        self._left_elsewhere = LeftElsewhere(
+            self._core.state.data,
+            peer=lambda source: self._ingest.peer(source),  # noqa: PLW0108
+            is_out_of_sight=lambda source: self._liveness.is_out_of_sight(source),  # noqa: PLW0108
+        )
         self._ingest = Ingest(
             self._core,
             endpoints.sockets.ingest,
@@ -146,6 +152,7 @@ class _Aggregator:
             vacate=lambda source: self._liveness.vacate(source),  # noqa: PLW0108
             adopt_orphans=lambda: self._endurance.attempt("spools", self._liveness.adopt_orphans),
             may_publish=endpoints.may_publish,
+            hold=self._left_elsewhere.hold,
             awaited=self._awaited,
         )
         self._liveness = Liveness(
@@ -217,7 +224,8 @@ class _Aggregator:
         )
 
     def _is_over(self) -> bool:
-        if not self._patience.is_over(self._awaited_ranks):
+        is_held = self._left_elsewhere.is_waited_for(time.monotonic_ns())
+        if is_held or not self._patience.is_over(self._awaited_ranks):
             return False
         # What would take the end back later comes before it.
         self._endurance.attempt("spools", self._liveness.check_for_the_last_time)

@@ -162,7 +162,9 @@ def open_rank(wish: RankWish) -> Publisher:
         run_dir = opening.run_dir
     else:
         far = FarRank(launch, place.rank)
-        elsewhere = StoreGuest(store_names, place.rank, wish.role, far, store)
+        # Mostly the aggregator has survived, and can be told at once what the last process left.
+        known = far.find() if restarting_launcher(environ) else None
+        elsewhere = StoreGuest(store_names, place.rank, wish.role, far, store, known=known)
     inheritance.pass_on(
         run_dir=run_dir,
         launch=launch,

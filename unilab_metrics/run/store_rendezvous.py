@@ -187,8 +187,10 @@ class StoreGuest:
         far: FarRank,
         store: TorchStore,
         *,
+        known: ConnectionFile | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
+        """``known``: the way that was right for this rank's last process, if anybody knows."""
         self._names = names
         self._rank = rank
         self._role = role
@@ -198,7 +200,7 @@ class StoreGuest:
         self._ask_at_s = 0.0
         self._began_s = clock()
         self._stored: StoredBus | None = None
-        self._found: ConnectionFile | None = None
+        self._found = known
         self._generation = 0
         self._number = 0
         self._asked_s = 0.0
@@ -210,7 +212,7 @@ class StoreGuest:
         now_s = self._clock()
         if now_s >= self._ask_at_s:
             is_early = self._store.is_in_haste or now_s - self._began_s <= CALM_AFTER_S
-            is_calm = self._found is not None or not is_early
+            is_calm = self._stored is not None or not is_early
             self._ask_at_s = now_s + (CALM_INTERVAL_S if is_calm else SEARCH_INTERVAL_S)
             self._store.visit(self._ask, is_needed=self._found is None)
         return self._found

@@ -63,7 +63,7 @@ class Liveness:
         silent_ns = time.monotonic_ns() - peer.heard_mono_ns
         if peer.adopted_upto is not None and source.cursor >= peer.adopted_upto:
             return True
-        if self._is_out_of_sight(source):
+        if self.is_out_of_sight(source):
             return silent_ns > self._lost_after_ns
         identity = source.identity
         path = Path(identity.lease_path)
@@ -97,7 +97,7 @@ class Liveness:
                 self._leave(source, "finished")
             elif self.is_dead(source):
                 self.vacate(source)
-            elif not self._is_out_of_sight(source):
+            elif not self.is_out_of_sight(source):
                 self._deaths.watch(source)
         self.adopt_orphans()
         self._remove_adopted()
@@ -166,7 +166,7 @@ class Liveness:
         is_same = found is not None and found.incarnation == source.identity.incarnation
         return is_same and lease.is_free(directory / LEASE_NAME)
 
-    def _is_out_of_sight(self, source: SourceState) -> bool:
+    def is_out_of_sight(self, source: SourceState) -> bool:
         """Whether it runs on another node, or in a container of this one whose files are not
         ours: there its lease is missing for us, whatever becomes of it."""
         identity = source.identity
@@ -176,13 +176,13 @@ class Liveness:
 
     def _is_unreachable(self, source: SourceState) -> bool:
         """Whether its silence is all that we know."""
-        return self._is_out_of_sight(source) and self._peer(source).adopted_upto is None
+        return self.is_out_of_sight(source) and self._peer(source).adopted_upto is None
 
     def _leave(self, source: SourceState, how: str) -> None:
         text, ending = "", ""
         if how == "lost":
             # A container has pids of its own: ours by that number would be another process.
-            is_here = not self._is_out_of_sight(source)
+            is_here = not self.is_out_of_sight(source)
             status = self._deaths.status_of(source) if is_here else None
             ending = ending_words(status)
             text = f"{source.name} {sentence_end(status)}"
