@@ -12,6 +12,7 @@ import pytest
 from receiving_end import ReceivingEnd
 from spooled import payloads, spooled_publisher
 
+from unilab_metrics.publish import shipper
 from unilab_metrics.publish.publisher import Publisher
 from unilab_metrics.storage.records import scan
 from unilab_metrics.transport.rendezvous import ConnectionFile
@@ -340,8 +341,9 @@ def test_drops_travel_with_batches_and_in_the_spool(
 
 
 def test_the_supervisor_is_called_about_once_a_second_and_its_failures_are_survived(
-    make: Make, ends: Callable[..., ReceivingEnd]
+    make: Make, ends: Callable[..., ReceivingEnd], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(shipper, "_BEGINNING_NS", 0)
     end = ends()
     calls: list[float] = []
 
