@@ -54,7 +54,7 @@ class StorageFullError(StorageError):
     before. Facts: ``path``, ``wanted_bytes``, ``error_number`` (0 for a short write)."""
 
     def __init__(self, path: Path | str, wanted_bytes: int, error_number: int = 0) -> None:
-        cause = os.strerror(error_number) if error_number else "short write"
+        cause = os.strerror(error_number) if error_number else "only a part of them fits"
         reason = f"no room for {wanted_bytes} bytes ({cause})"
         if error_number == errno.EFBIG:
             reason = f"{why(OSError(error_number, cause))}, no {wanted_bytes} bytes more"

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import errno
+import os
 from pathlib import Path
 from typing import NamedTuple
 
 from unilab_metrics.aggregate.process_log import say
-from unilab_metrics.errors import LeaseHeldError, StorageFullError, UnilabMetricsError
+from unilab_metrics.errors import LeaseHeldError, StorageFullError, UnilabMetricsError, why
 from unilab_metrics.write.process import make_backend
 from unilab_metrics.write.writer import run_writer
 
@@ -52,13 +53,20 @@ def complete_backend(run_dir: Path, name: str, log_interval: int, last: int) -> 
     except LeaseHeldError as error:
         problem = f"a writer is at work (pid {error.pid})"
     except (OSError, UnilabMetricsError) as error:
-        problem = f"{error}; {AGAIN}" if is_full(error) else str(error)
+        words = _words(error)
+        problem = f"{words}; {AGAIN}" if is_full(error) else words
     before = positions[0] if positions else 0
     if not problem and backend.update < last:
         problem = f"lacks the updates after {backend.update}"
     elif not problem and backend.update > last:
         problem = f"holds updates up to {backend.update:,}, more than the journal has"
     return BackendResult(name, before, backend.update, problem)
+
+
+def _words(error: OSError | UnilabMetricsError) -> str:
+    if isinstance(error, OSError) and error.filename is not None:
+        return f"{os.fsdecode(error.filename)}: {why(error)}"
+    return str(error)
 
 
 def is_full(error: BaseException | None) -> bool:

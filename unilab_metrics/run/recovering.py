@@ -29,6 +29,7 @@ from unilab_metrics.outcome import COMPLETED, RunOutcome
 from unilab_metrics.run.backend_completion import (
     AGAIN,
     complete_backend,
+    is_full,
 )
 from unilab_metrics.run.bus_settings import (
     SETTINGS_FILE,
@@ -40,6 +41,7 @@ from unilab_metrics.run.bus_settings import (
 from unilab_metrics.run.lease_holder import Holder, holder_of, recovery_payload
 from unilab_metrics.run.lost_wal import check_wal
 from unilab_metrics.run.recovery import Recovery
+from unilab_metrics.run.recovery_room import no_room
 from unilab_metrics.run.summary import is_told, write_summary
 from unilab_metrics.storage.filesystem import private_directory
 from unilab_metrics.storage.lease import Lease
@@ -82,16 +84,25 @@ def recover_run(
 
     Raises :class:`RunIsLiveError`, ``UnsafePathError`` for a bus directory that others may
     enter, ``DamagedFileError``, ``LostWalError`` and ``UnknownVersionError`` for a journal that
-    cannot be continued, ``StorageError`` for a disk that stays full, and ``OSError``.
+    cannot be continued, ``NoRoomError`` for a disk that is full, and ``StorageError`` and
+    ``OSError`` for one that fails.
     """
     began_s = time.monotonic()
     bus_dir = private_directory(bus_directory(run_dir))
-    held = _take_lease(run_dir, bus_dir, began_s + wait_s)
+    run: _Run | None = None
     try:
-        run = _Run(run_dir, bus_dir, began_s, spools)
-        return run.recover(began_s + wait_s, timeout_s)
-    finally:
-        held.release()
+        held = _take_lease(run_dir, bus_dir, began_s + wait_s)
+        try:
+            run = _Run(run_dir, bus_dir, began_s, spools)
+            return run.recover(began_s + wait_s, timeout_s)
+        finally:
+            held.release()
+    except (OSError, StorageError) as error:
+        if is_full(error):
+            settings = read_settings(run_dir)
+            places = run.places if run is not None else spool_places(settings, [])
+            raise no_room(error, bus_dir, places) from error
+        raise
 
 
 def _take_lease(run_dir: Path, bus_dir: Path, deadline_s: float) -> Lease:
@@ -130,6 +141,8 @@ class _Run:
         self._bus_dir = bus_dir
         self._began_s = began_s
         self._settings: BusSettings = read_settings(run_dir)
+        self.places = [*spool_places(self._settings, []), *spools]
+        """Where spools of the run lie, as far as that is known by now."""
         self._faults: list[str] = []
         self._unknown: dict[str, str] = {}
         fault = settings_fault(run_dir)
@@ -142,7 +155,7 @@ class _Run:
         check_wal(self._run_dir, found)
         identities = [source.identity for source in found.state.data.sources]
         known = spool_places(self._settings, identities)
-        places = list(dict.fromkeys([*known, *self._spools]))
+        places = self.places = list(dict.fromkeys([*known, *self._spools]))
         _await_end(
             lambda: live_processes(places, identities) + processes_without_lease(places), deadline_s
         )
@@ -157,6 +170,8 @@ class _Run:
             try:
                 journal.make_durable(timeout_s)
             except StorageError as error:
+                if is_full(error):
+                    raise
                 raise StorageError(error.path, f"{error.reason}; {AGAIN}") from error
             done = self._complete(
                 lambda held: journal.outcome(self._run_dir, held), places, journal, ended=ended

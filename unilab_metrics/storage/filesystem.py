@@ -12,6 +12,7 @@ import os
 import secrets
 import stat
 import sys
+from collections.abc import Generator
 from pathlib import Path
 
 from unilab_metrics.errors import StorageError, UnsafePathError
@@ -113,20 +114,32 @@ def write_atomic(path: Path, data: bytes, mode: int = 0o600, *, sync: bool = Fal
     """
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-    fd = os.open(temporary, flags, 0o600)
-    try:
+    with naming(path):
+        fd = os.open(temporary, flags, 0o600)
         try:
-            with contextlib.suppress(PermissionError):
-                os.fchmod(fd, mode)
-            remaining = memoryview(data)
-            while remaining:
-                remaining = remaining[os.write(fd, remaining) :]
-            if sync:
-                os.fsync(fd)
-        finally:
-            os.close(fd)
-        temporary.replace(path)
-    except BaseException:
-        with contextlib.suppress(OSError):
-            temporary.unlink()
+            try:
+                with contextlib.suppress(PermissionError):
+                    os.fchmod(fd, mode)
+                remaining = memoryview(data)
+                while remaining:
+                    remaining = remaining[os.write(fd, remaining) :]
+                if sync:
+                    os.fsync(fd)
+            finally:
+                os.close(fd)
+            temporary.replace(path)
+        except BaseException:
+            with contextlib.suppress(OSError):
+                temporary.unlink()
+            raise
+
+
+@contextlib.contextmanager
+def naming(path: Path) -> Generator[None, None, None]:
+    """An ``OSError`` names this path: not a temporary one, and not none, as those of descriptors
+    do."""
+    try:
+        yield
+    except OSError as error:
+        error.filename, error.filename2 = os.fspath(path), None
         raise

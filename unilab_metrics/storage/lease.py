@@ -22,6 +22,7 @@ from pathlib import Path
 
 from unilab_metrics.errors import LeaseHeldError
 from unilab_metrics.storage.descriptors import Held, out_of_the_way
+from unilab_metrics.storage.filesystem import naming
 from unilab_metrics.storage.process_table import is_ending
 
 _MAX_PAYLOAD_BYTES = 64 * 1024
@@ -83,25 +84,22 @@ class Lease:
     def _create_new(cls, path: Path, payload: bytes) -> Lease | None:
         temporary = path.with_name(f".{secrets.token_hex(8)}.new")
         flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-        try:
+        with naming(path):
             fd = out_of_the_way(os.open(temporary, flags, 0o600))
-        except OSError as error:
-            error.filename = os.fspath(path)
-            raise
-        try:
-            fcntl.lockf(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            _write_whole(fd, payload)
-            if not _put_in_place(temporary, path):
-                os.close(fd)
-                return None
-            return cls(path, fd, payload)
-        except BaseException:
-            with contextlib.suppress(OSError):
-                os.close(fd)
-            raise
-        finally:
-            with contextlib.suppress(FileNotFoundError):
-                temporary.unlink()
+            try:
+                fcntl.lockf(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                _write_whole(fd, payload)
+                if not _put_in_place(temporary, path):
+                    os.close(fd)
+                    return None
+                return cls(path, fd, payload)
+            except BaseException:
+                with contextlib.suppress(OSError):
+                    os.close(fd)
+                raise
+            finally:
+                with contextlib.suppress(FileNotFoundError):
+                    temporary.unlink()
 
     @property
     def held(self) -> bool:
@@ -123,8 +121,9 @@ class Lease:
         """Say anew who holds it. Raises ``OSError``."""
         if not self.is_intact:
             raise OSError(errno.EBADF, os.strerror(errno.EBADF))
-        os.ftruncate(self._file.fd, 0)
-        _write_whole(self._file.fd, payload)
+        with naming(self.path):
+            os.ftruncate(self._file.fd, 0)
+            _write_whole(self._file.fd, payload)
         self.payload = payload
 
     def release(self, unlink: bool = True) -> None:
