@@ -97,6 +97,7 @@ class PtyTerminal:
         self._close(is_other_too=True)
 
     def wait(self, timeout_s: float = PATIENCE_S) -> int:
+        """The status of the program, which ends by itself."""
         self.until(lambda: self.process.poll() is not None, timeout_s)
         self.read(0.2)
         return self.process.wait()
@@ -137,7 +138,8 @@ class ShellTerminal(PtyTerminal):
     def until_prompt(self, timeout_s: float = PATIENCE_S) -> None:
         """Once the shell waits for a line on the main screen."""
         self.until(
-            lambda: not self.screen.is_alternate and self._last_line() == self.PROMPT, timeout_s
+            lambda: not self.screen.is_alternate and self._last_line().endswith(self.PROMPT),
+            timeout_s,
         )
 
     def enter(self, line: str) -> None:

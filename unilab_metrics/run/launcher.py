@@ -21,6 +21,7 @@ from unilab_metrics.errors import ExitCode
 from unilab_metrics.run.bus_settings import has_settings
 from unilab_metrics.run.console import last_lines, open_console
 from unilab_metrics.run.opening import complete_run
+from unilab_metrics.run.pausing import pause_with
 from unilab_metrics.run.rank_ends import RankEnds
 from unilab_metrics.run.report import report_lines, signal_name
 from unilab_metrics.run.summary import read_summary
@@ -50,7 +51,7 @@ def run_owning_terminal(
 
     ``start_training`` gets ``console.log`` for the ranks' output and errors and returns the
     rank processes, each started with ``start_new_session=True``. They get SIGTERM to stop and
-    SIGKILL 8 s later. ``run_dir`` exists; the ranks know it. ``headless`` never takes the
+    SIGKILL 8 s later; Ctrl+Z, where no sidecar has the keyboard, pauses them. ``run_dir`` exists; the ranks know it. ``headless`` never takes the
     terminal. Blocks the calling (main) thread until the training and its aggregator are gone.
 
     0 when every rank ended with 0; 130 after Ctrl+C; 128 + n when a signal n ended us or the
@@ -66,6 +67,7 @@ class _Launch:
         self._terminal = TerminalState() if self._takes_screen else None
         self._view: View | None = None
         self._requests: list[int] = []
+        self._is_to_pause = False
         self._stopped_by: int | None = None
         self._interrupted_view = False
         self._failed: int | None = None
@@ -99,7 +101,7 @@ class _Launch:
                 self._end(processes, lambda: bool(self._requests))
                 return
             self._look_after_view()
-            time.sleep(_TICK_S)
+            self._tick(processes)
 
     def _some_run(self, processes: Processes) -> bool:
         """Whether a rank still runs; remembers the one that failed first, whom the others
@@ -121,11 +123,19 @@ class _Launch:
         while any(self._ends.poll(process) is None for process in alive):
             if time.monotonic() > deadline_s or is_impatient():
                 break
-            time.sleep(_TICK_S)
+            self._tick(alive)
         for process in alive:
             if self._ends.poll(process) is None:
                 _kill_group(process)
             self._ends.wait(process)
+
+    def _tick(self, processes: Processes) -> None:
+        time.sleep(_TICK_S)
+        if self._is_to_pause:
+            view = self._view
+            shown = () if view is None or view.owns_screen else (view.process,)
+            pause_with([*processes, *shown])
+            self._is_to_pause = False
 
     def _stop_requested(self) -> bool:
         while self._requests:
@@ -192,7 +202,7 @@ class _Launch:
                 helper, was_completed = complete_run(self._run_dir), True
             elif is_over and (helper is None or helper.poll() is not None):
                 return
-            time.sleep(_TICK_S)
+            self._tick(())
 
     def _is_unfinished(self) -> bool:
         return has_settings(self._run_dir) and _stamp(self._run_dir) == self._earlier_summary
@@ -236,9 +246,12 @@ class _Launch:
     @contextlib.contextmanager
     def _signals(self) -> Generator[None]:
         def remember(number: int, _frame: FrameType | None) -> None:
-            self._requests.append(number)
+            if number == signal.SIGTSTP:
+                self._is_to_pause = True
+            else:
+                self._requests.append(number)
 
-        before = {number: signal.getsignal(number) for number in _SIGNALS}
+        before = {number: signal.getsignal(number) for number in (*_SIGNALS, signal.SIGTSTP)}
         for number, handler in before.items():
             if handler != signal.SIG_IGN:  # nohup, or a shell's background job
                 signal.signal(number, remember)

@@ -25,7 +25,7 @@ class View:
     """A process that shows the run. ``owns_screen``: full screen, else plain lines."""
 
     def __init__(self, process: subprocess.Popen[bytes], *, owns_screen: bool) -> None:
-        self._process = process
+        self.process = process
         self.owns_screen = owns_screen
 
     @classmethod
@@ -53,20 +53,20 @@ class View:
     @property
     def exit_status(self) -> int | None:
         """``None`` while it runs, negative for a signal."""
-        return self._process.poll()
+        return self.process.poll()
 
     def close(self, linger_s: float) -> None:
         """Give it ``linger_s`` to end by itself with the run, then end it."""
         for patience_s, end in (
-            (linger_s, self._process.terminate),
-            (_TERMINATE_S, self._process.kill),
+            (linger_s, self.process.terminate),
+            (_TERMINATE_S, self.process.kill),
         ):
             try:
-                self._process.wait(patience_s)
+                self.process.wait(patience_s)
             except subprocess.TimeoutExpired:
                 end()
                 # One that was put aside has to go on to end.
-                self._process.send_signal(signal.SIGCONT)
+                self.process.send_signal(signal.SIGCONT)
             else:
                 return
-        self._process.wait()
+        self.process.wait()
