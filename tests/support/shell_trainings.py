@@ -66,6 +66,14 @@ class ShellTraining:
     def stop(self) -> None:
         self._stop.touch()
 
+    def assert_kept(self) -> None:
+        """After an end that it was not asked for: what it has logged is there to the last."""
+        verified = ended(self.run_dir)
+        iterations = [update.iteration for update, _ in updates(self.run_dir)]
+        assert iterations == list(range(len(iterations)))
+        assert scalars(self.run_dir)[TAG] == [(k, float(k)) for k in iterations]
+        assert verified.dropped_calls == {}
+
     def assert_whole(self) -> None:
         """Every iteration is in the backend, once."""
         ended(self.run_dir)

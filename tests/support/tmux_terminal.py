@@ -35,6 +35,11 @@ class Tmux:
         """Keys by their tmux names, such as ``C-z`` or ``Enter``."""
         self._ask("send-keys", *keys)
 
+    def enter(self, line: str) -> None:
+        """Type a line as it is."""
+        self._ask("send-keys", "-l", line)
+        self.type("Enter")
+
     def type_bytes(self, data: bytes) -> None:
         self._ask("send-keys", "-H", *(f"{byte:02x}" for byte in data))
 
