@@ -11,6 +11,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from unilab_sidecar.panels import bus, metrics, timing
+from unilab_sidecar.panels.bottleneck import bottleneck
 from unilab_sidecar.panels.header import header, title
 from unilab_sidecar.panels.parts import heading
 from unilab_sidecar.panels.rewards import rewards
@@ -61,7 +62,8 @@ def layout(picture: Picture, columns: int, rows: int = 0) -> Screen:
 
 
 def _stacked(picture: Picture, width: int, room: int) -> Block:
-    above = header(picture, width, short=True) + metrics.losses(picture, width)
+    above = header(picture, width, short=True) + bottleneck(picture, width)
+    above += metrics.losses(picture, width)
     below: Block = []
     learner = timing.learner(picture, width)
     collector = timing.collector(picture, width)
@@ -86,7 +88,7 @@ def _stacked(picture: Picture, width: int, room: int) -> Block:
 
 
 def _side_by_side(picture: Picture, width: int, room: int, *, with_system: bool) -> Block:
-    above = header(picture, width, short=False)
+    above = header(picture, width, short=False) + bottleneck(picture, width)
     below = _timing(picture, width, with_system=with_system)
     below += metrics.others(picture, width)
     if with_system:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
+from unilab_schema.bottleneck import Bottleneck
 from unilab_schema.control import BackendStatus, SourceStatus
 from unilab_schema.identity import RunInfo
 from unilab_schema.timing import CollectorTimeline, LearnerTimeline
@@ -144,6 +145,7 @@ class Picture:
     rewards: Rewards = Rewards()
     learner: LearnerTimeline | None = None
     collector: CollectorTimeline | None = None
+    bottleneck: Bottleneck | None = None
     system: tuple[Metric, ...] = ()
     bus: BusFigures = BusFigures()
 

@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from unilab_metrics.errors import ExitCode
 from unilab_metrics.wording import counted
+from unilab_schema.bottleneck import Rule
 from unilab_sidecar import formatting
 from unilab_sidecar.alerts import alerts
 from unilab_sidecar.batch import Failure
@@ -72,6 +73,7 @@ def run_plain(
     """
     series = Series(feed.run_dir)
     said, said_of, said_s = "", _About(None, "", 0), -math.inf
+    told: Rule | None = None
     while not stopped():
         batches = feed.wait(_TAKE_S)
         for batch in batches:
@@ -89,7 +91,8 @@ def run_plain(
             if picture.iteration is None and picture.ended is None and not gives_up:
                 continue
             ended = picture.ended is not None and picture.iteration is not None
-            write(format_line(picture) + (f"  {_end(picture)}" if ended else ""))
+            slow = f"  {bottleneck_line(picture)}" if picture.bottleneck is not None else ""
+            write(format_line(picture) + slow + (f"  {_end(picture)}" if ended else ""))
             return _CUT_OFF if gives_up else None
         # What is still in the history comes before the end is announced.
         is_all = not any(batch.records for batch in batches)
@@ -101,10 +104,20 @@ def run_plain(
             if text != said and (picture.iteration is not None or not picture.ended):
                 write(text)
             said, said_of, said_s = text, about, clock_s()
+        rule = picture.bottleneck.rule if picture.bottleneck is not None else None
+        if rule != told and not over:
+            write(bottleneck_line(picture))
+            told = rule
         if over:
             write(_end(picture))
             return _CUT_OFF if gives_up else None
     return None
+
+
+def bottleneck_line(picture: Picture) -> str:
+    """What holds the training up, with the numbers that say so and where to look first. Pure."""
+    found = picture.bottleneck
+    return f"bottleneck: {found.text if found is not None else 'nothing stands out any more'}"
 
 
 class _About(NamedTuple):

@@ -35,6 +35,7 @@ from unilab_sidecar.picture import (
 )
 from unilab_sidecar.rewards import RewardCourse
 from unilab_sidecar.standing import SILENT_AFTER_S
+from unilab_sidecar.steady_bottleneck import SteadyBottleneck
 from unilab_sidecar.steady_rows import SteadyRows
 from unilab_sidecar.summary import Summary
 from unilab_sidecar.window import Values, Window
@@ -42,7 +43,7 @@ from unilab_sidecar.window import Values, Window
 
 class Series:
     """What one viewer knows about a run. One owner, no locks; memory is bounded by the number
-    of tags, two seconds of updates, 600 points of the reward's course and 100 events."""
+    of tags, four seconds of updates, 600 points of the reward's course and 100 events."""
 
     def __init__(self, run_dir: str = "") -> None:
         """``run_dir``: where the viewer sees the run; else its aggregator's word counts."""
@@ -53,6 +54,7 @@ class Series:
         self._notes = Notes()
         self._contact = Contact()
         self._collector_rows = SteadyRows()
+        self._bottleneck = SteadyBottleneck()
         self._happened = HappenedPhases()
         self._groups: tuple[frozenset[str], dict[Group, list[grouping.Label]]] | None = None
         self._last: Update | None = None
@@ -100,6 +102,7 @@ class Series:
             elif isinstance(entry, AttemptOpened):
                 self._window.clear()
                 self._collector_rows.clear()
+                self._bottleneck.clear()
                 self._last, self._summary = None, None
                 self._run, self._attempt = entry.run, entry.attempt
         # Of a run that has ended everybody is gone.
@@ -165,6 +168,7 @@ class Series:
             collector=self._collector_rows.timeline(
                 means, run.algorithm, self._window.newest_mono_ns
             ),
+            bottleneck=self._bottleneck.now(means, self._window.earlier_means, run.algorithm),
             system=grouping.system(run.algorithm, readings),
             bus=bus_figures(head, readings, has_ended=self._end_status() is not None),
             sources=self._sources(),

@@ -8,8 +8,9 @@ one window what was sealed over a longer time.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import NamedTuple
 
 import numpy as np
@@ -58,11 +59,13 @@ class _Sample:
 
 
 class Window:
-    """The updates of the last ``width_ns`` before the newest one. One owner, no locks."""
+    """The updates of the last ``width_ns`` before the newest one, and besides them those of the
+    window before. One owner, no locks."""
 
     def __init__(self, width_ns: int = WINDOW_NS) -> None:
         self._width_ns = width_ns
         self._samples: deque[_Sample] = deque()
+        self._earlier: deque[_Sample] = deque()
         self._algorithm = ""
 
     def __len__(self) -> int:
@@ -76,6 +79,7 @@ class Window:
     def clear(self) -> None:
         """Forgets everything: values of two attempts are never averaged."""
         self._samples.clear()
+        self._earlier.clear()
 
     def add(
         self,
@@ -92,13 +96,17 @@ class Window:
             self.clear()
         self._samples.append(_Sample(attempt, iteration, sealed_mono_ns, [(tags, values)]))
         while self._samples[0].sealed_mono_ns < sealed_mono_ns - self._width_ns:
-            self._samples.popleft()
+            self._earlier.append(self._samples.popleft())
+        while self._earlier and (
+            self._earlier[0].sealed_mono_ns < self._earlier[-1].sealed_mono_ns - self._width_ns
+        ):
+            self._earlier.popleft()
 
     def supplement(
         self, attempt: int, iteration: int, tags: tuple[str, ...], values: Values
     ) -> None:
         """Values that came after their iteration was sealed join it while it is here."""
-        for sample in reversed(self._samples):
+        for sample in chain(reversed(self._samples), reversed(self._earlier)):
             if (sample.attempt, sample.iteration) == (attempt, iteration):
                 sample.parts.append((tags, values))
                 sample.timing = None
@@ -106,16 +114,12 @@ class Window:
 
     def means(self) -> dict[str, float]:
         """Mean of every tag over the updates of the window that have it."""
-        groups: dict[tuple[str, ...], list[Values]] = {}
-        for sample in self._samples:
-            for tags, values in sample.parts:
-                groups.setdefault(tags, []).append(values)
-        # A NaN or two opposite infinities are what the training said, not a fault of ours.
-        with np.errstate(invalid="ignore", over="ignore"):
-            if len(groups) == 1:
-                ((tags, rows),) = groups.items()
-                return dict(zip(tags, _mean(rows).tolist(), strict=True))
-            return _merge(groups)
+        return _means(self._samples)
+
+    def earlier_means(self) -> dict[str, float]:
+        """The means of the window before: it ends at the newest update that this one lacks, so
+        the two share none. Empty as long as everything lies in one window."""
+        return _means(self._earlier)
 
     def learner_timeline(self, algorithm: str, means: dict[str, float]) -> LearnerTimeline | None:
         """Rows of the window's means with Other computed per update and then averaged.
@@ -139,6 +143,19 @@ class Window:
         if excesses and not timeline.over_accounted:
             return timeline._replace(over_accounted=True, accounted_percent=max(excesses))
         return timeline
+
+
+def _means(samples: Iterable[_Sample]) -> dict[str, float]:
+    groups: dict[tuple[str, ...], list[Values]] = {}
+    for sample in samples:
+        for tags, values in sample.parts:
+            groups.setdefault(tags, []).append(values)
+    # A NaN or two opposite infinities are what the training said, not a fault of ours.
+    with np.errstate(invalid="ignore", over="ignore"):
+        if len(groups) == 1:
+            ((tags, rows),) = groups.items()
+            return dict(zip(tags, _mean(rows).tolist(), strict=True))
+        return _merge(groups)
 
 
 def _mean(rows: Sequence[Values]) -> Values:

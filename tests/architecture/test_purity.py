@@ -41,7 +41,8 @@ PURE = [
         ROOT / "sidecar" / "unilab_sidecar" / f"{name}.py"
         for name in (
             *("alerts", "bus_figures", "flow", "happened", "layout"),
-            *("series", "standing", "steady_rows", "summary", "terminal_input"),
+            *("series", "standing", "steady_bottleneck", "steady_rows", "summary"),
+            "terminal_input",
         )
     ),
 ]  # fmt: skip

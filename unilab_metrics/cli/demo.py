@@ -9,6 +9,17 @@ Examples
   unilab-metrics demo
   unilab-metrics demo --ranks 1 --iterations 300 --headless
   unilab-metrics demo training.env_steps_per_sync=4 algo.seed=7
+  unilab-metrics demo --slow prefetch
+
+\b
+Slow parts, and what the sidecar then says to be the bottleneck
+  env        the physics of a tick          Collector Wait of the learner
+  learner    an update                      Learning
+  inference  the policy's forward pass      Inference
+  prefetch   gathering the next batches     Replay Batch Wait
+  ingress    writing into the bounded ring  Replay Write of the collector
+  submit     background copies              H2D Submit, no iteration time lost
+  Each takes slow.wait_ms=100 longer every time, submit at most a third of an iteration.
 
 \b
 Exit codes
@@ -20,12 +31,25 @@ Exit codes
 """
 
 
+SLOW_PARTS = ("env", "learner", "inference", "prefetch", "ingress", "submit")
+
+
 @click.command(epilog=_EPILOG)
 @click.option("--ranks", type=click.IntRange(1), default=2, show_default=True, metavar="N")
 @click.option("--iterations", type=click.IntRange(1), metavar="K", help="Instead of a minute.")
 @click.option("--headless", is_flag=True, help="Plain lines, also in a terminal.")
+@click.option(
+    "--slow", type=click.Choice(SLOW_PARTS), metavar="PART", help="Really slow one part, see below."
+)
 @click.argument("overrides", nargs=-1, metavar="[KEY=VALUE]...")
-def demo(ranks: int, iterations: int | None, overrides: tuple[str, ...], *, headless: bool) -> int:
+def demo(
+    ranks: int,
+    iterations: int | None,
+    slow: str | None,
+    overrides: tuple[str, ...],
+    *,
+    headless: bool,
+) -> int:
     """Train SAC on a small task for about a minute and show it live.
 
     Each rank is a learner and a collector process; the sidecar owns the terminal, q closes
@@ -34,6 +58,8 @@ def demo(ranks: int, iterations: int | None, overrides: tuple[str, ...], *, head
     from unilab_metrics.demo.launch import run_demo
     from unilab_metrics.demo.options import OptionError
 
+    if slow is not None:
+        overrides = (*overrides, f"slow.part={slow}")
     try:
         return run_demo(ranks, iterations, headless, overrides)
     except OptionError as error:

@@ -72,7 +72,12 @@ class Collector:
         self._ingress = port.ingress
         self._metrics = metrics
         self._interval = options.training.collector_metrics_interval
-        self._env = CartReachEnv(options.algo.num_envs, options.env.episode_ticks, seed)
+        self._env = CartReachEnv(
+            options.algo.num_envs,
+            options.env.episode_ticks,
+            seed,
+            wait_s=options.slow.wait_s("env"),
+        )
         self._rewards = RewardMeans()
 
     def run(self) -> None:

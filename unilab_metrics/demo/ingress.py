@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unilab_metrics.demo.shared import Listener, PeerLostError, Ringer, SharedArrays, create_bell
+from unilab_metrics.demo.slow import wait
 
 Array = NDArray[np.float32]
 
@@ -100,6 +101,8 @@ class IngressWriter:
     ring: IngressRing
     published: Ringer
     released: Listener
+    wait_s: float = 0.0
+    """By how much writing rows is slower than it could be."""
     filled_rows: int = 0
 
     def reserve(self, timeout_s: float) -> bool:
@@ -132,6 +135,7 @@ class IngressWriter:
         sequence = ring.get("published")
         end = self.filled_rows + len(rows)
         ring.slot(sequence)[self.filled_rows : end] = rows
+        wait(self.wait_s)
         self.filled_rows = end
         if end < ring.slot_rows:
             return
@@ -179,13 +183,13 @@ class IngressReader:
 
 
 def create_ingress(
-    context: SpawnContext, *, depth: int, slot_rows: int, width: int
+    context: SpawnContext, *, depth: int, slot_rows: int, width: int, wait_s: float = 0.0
 ) -> tuple[IngressWriter, IngressReader]:
-    """Both ends of a new ring of rows of ``width`` float32 values."""
+    """Both ends of a new ring of rows of ``width`` float32 values. ``wait_s``: of the writer."""
     ring = IngressRing(context, depth, slot_rows, width)
     published_ringer, published_listener = create_bell(context)
     released_ringer, released_listener = create_bell(context)
     return (
-        IngressWriter(ring, published_ringer, released_listener),
+        IngressWriter(ring, published_ringer, released_listener, wait_s),
         IngressReader(ring, published_listener, released_ringer),
     )

@@ -9,6 +9,7 @@ from typing import Annotated, Any, Literal, get_args
 import msgspec
 from msgspec import Meta
 
+from unilab_metrics.demo.slow import SlowOptions, SlowPart
 from unilab_metrics.errors import ExitCode, UnilabMetricsError
 
 Positive = Annotated[int, Meta(ge=1)]
@@ -67,11 +68,18 @@ class DemoOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     training: TrainingOptions = TrainingOptions()
     algo: AlgoOptions = AlgoOptions()
     env: EnvOptions = EnvOptions()
+    slow: SlowOptions = SlowOptions()
 
     @property
     def slot_rows(self) -> int:
         """Rows of one ingress slot."""
         return self.training.replay_ingress_slot_rows or self.algo.num_envs
+
+    @property
+    def slots_per_iteration(self) -> int:
+        """Ingress slots that an iteration's ticks fill, at least 1."""
+        rows = self.training.env_steps_per_sync * self.algo.num_envs
+        return max(rows // self.slot_rows, 1)
 
     def flat(self) -> dict[str, Any]:
         """``{"training.logger": ...}``: what the run's configuration shows."""
@@ -94,6 +102,7 @@ class OptionError(UnilabMetricsError, ValueError):
 
 
 KNOWN_KEYS = tuple(DemoOptions().flat())
+_WORDS = {"training.logger": get_args(Logger), "slow.part": get_args(SlowPart)}
 
 
 def parse_options(overrides: Sequence[str] = (), *, iterations: int | None = None) -> DemoOptions:
@@ -121,6 +130,7 @@ def parse_options(overrides: Sequence[str] = (), *, iterations: int | None = Non
         training=_section(TrainingOptions, "training", values),
         algo=_section(AlgoOptions, "algo", values),
         env=_section(EnvOptions, "env", values),
+        slow=_section(SlowOptions, "slow", values),
     )
     _check_together(options)
     return options
@@ -137,8 +147,8 @@ def _section(kind: type[Any], section: str, values: Mapping[str, str]) -> Any:
             msgspec.convert({name: chosen[name]}, kind, strict=False)
         except msgspec.ValidationError as error:
             reason = str(error).partition(" - at ")[0]
-            if name == "logger":
-                reason = f"Expected one of {', '.join(get_args(Logger))}"
+            if key in _WORDS:
+                reason = f"Expected one of {', '.join(_WORDS[key])}"
             raise OptionError(key, f"{reason} (got {value!r})") from None
     return msgspec.convert(chosen, kind, strict=False)
 

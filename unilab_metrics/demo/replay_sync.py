@@ -11,6 +11,7 @@ import os
 import select
 import threading
 import time
+from collections import deque
 
 import numpy as np
 import torch
@@ -20,14 +21,32 @@ from torch import Tensor
 from unilab_metrics.demo.ingress import IngressReader
 from unilab_metrics.demo.replay import ReplayRing
 from unilab_metrics.demo.shared import PeerLostError
+from unilab_metrics.demo.slow import SlowOptions, wait
+
+_MOST_COPY_SHARE = 0.35
+"""Of an iteration: what the copies that are slow on purpose may take, so that no update waits
+for its rows."""
 
 
 class ReplaySync:
     """Owns the replay and the reading end of the ingress. Its methods are for the main thread."""
 
     def __init__(
-        self, replay: ReplayRing, ingress: IngressReader, *, batch_rows: int, seed: int
+        self,
+        replay: ReplayRing,
+        ingress: IngressReader,
+        *,
+        batch_rows: int,
+        seed: int,
+        slow: SlowOptions | None = None,
+        slots_per_iteration: int = 1,
     ) -> None:
+        """``slow``: whether gathering or copying takes longer than it could."""
+        slow = slow or SlowOptions()
+        self._gather_wait_s = slow.wait_s("prefetch")
+        self._copy_wait_s = slow.wait_s("submit")
+        self._most_copy_share = _MOST_COPY_SHARE / slots_per_iteration
+        self._asked_s: deque[float] = deque(maxlen=3)
         self._replay = replay
         self._ingress = ingress
         self._generator = torch.Generator().manual_seed(seed)
@@ -44,7 +63,7 @@ class ReplaySync:
         self.rows = 0
         """Rows in the replay."""
         self.submit_ns: int | None = None
-        """CPU time of the last copy to the device, ``None`` before the first."""
+        """Duration of the last copy to the device, ``None`` before the first."""
         self.collector_gone = False
         """The collector's end of the ring is closed and empty."""
         self.failure: BaseException | None = None
@@ -69,6 +88,7 @@ class ReplaySync:
 
     def prefetch(self) -> None:
         """Asks for the next rows; the thread gathers them after what is published by now."""
+        self._asked_s.append(time.monotonic())
         self._gathered.clear()
         self._gather_asked = True
         os.write(self._wake_writer, b"\0")
@@ -121,6 +141,7 @@ class ReplaySync:
             self._commit()
             if self._gather_asked:
                 self._gather_asked = False
+                wait(self._gather_wait_s)
                 self._replay.gather(self._cold, self._generator)
                 self._gathered.set()
             if self._stop:
@@ -134,4 +155,13 @@ class ReplaySync:
     def _append(self, rows: NDArray[np.float32]) -> None:
         started = time.perf_counter_ns()
         self._replay.append(rows)
+        if self._copy_wait_s:
+            wait(min(self._copy_wait_s, self._iteration_s() * self._most_copy_share))
         self.submit_ns = time.perf_counter_ns() - started
+
+    def _iteration_s(self) -> float:
+        """The shorter of the last two iterations, 0 before there are two."""
+        asked = list(self._asked_s)
+        if len(asked) < 3:
+            return 0.0
+        return min(asked[1] - asked[0], asked[2] - asked[1])

@@ -15,6 +15,7 @@ from unilab_metrics.demo.adam import Adam
 from unilab_metrics.demo.gradient_sync import GradientSync
 from unilab_metrics.demo.networks import FlatWeights, initial_mlp, policy, q_values, sample
 from unilab_metrics.demo.options import AlgoOptions
+from unilab_metrics.demo.slow import SlowOptions, wait
 
 CRITICS = 2
 
@@ -51,8 +52,17 @@ class Sac:
     """
 
     def __init__(
-        self, observation_size: int, action_size: int, options: AlgoOptions, sync: GradientSync
+        self,
+        observation_size: int,
+        action_size: int,
+        options: AlgoOptions,
+        sync: GradientSync,
+        slow: SlowOptions | None = None,
     ) -> None:
+        """``slow``: whether acting or updating takes longer than it could."""
+        slow = slow or SlowOptions()
+        self._act_wait_s = slow.wait_s("inference")
+        self._update_wait_s = slow.wait_s("learner")
         self._options = options
         self._sync = sync
         self._target_entropy = -float(action_size)
@@ -91,11 +101,13 @@ class Sac:
     @torch.no_grad()
     def act(self, observations: Tensor, generator: torch.Generator) -> Tensor:
         """Actions of the present policy, with its exploration noise."""
+        wait(self._act_wait_s)
         mean, log_std = policy(observations, self._actor.frozen())
         return sample(mean, log_std, generator)[0]
 
     def update(self, batch: Batch, generator: torch.Generator) -> Tensor:
         """One gradient step on all networks; the values of ``UPDATE_TAGS`` as one tensor."""
+        wait(self._update_wait_s)
         temperature = self._temperature.values.exp()
         target = self._target_q(batch, temperature, generator)
 

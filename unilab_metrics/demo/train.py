@@ -90,6 +90,8 @@ def _train(
             collector.ingress,
             batch_rows=algo.batch_size * algo.updates_per_step,
             seed=seed + 3,
+            slow=options.slow,
+            slots_per_iteration=options.slots_per_iteration,
         )
         replay.start()
         ending.callback(replay.close)
@@ -97,7 +99,7 @@ def _train(
 
         group.join()
         sync = GradientSync(group.world_size)
-        sac = Sac(OBSERVATION_SIZE, ACTION_SIZE, algo, sync)
+        sac = Sac(OBSERVATION_SIZE, ACTION_SIZE, algo, sync, options.slow)
         checkpoints = None
         if group.rank == 0 and run_dir is not None:
             interval = options.training.checkpoint_interval
