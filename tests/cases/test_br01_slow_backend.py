@@ -13,11 +13,16 @@ START_S = 5.0
 
 RANK = """
 import json, sys, time
-began_s = time.monotonic()
 import unilab_metrics as um
 
+def asleep_s():
+    # Without the time that this thread ran, or would have run with a processor of its own.
+    ran_ns, queued_ns, _ = map(int, open("/proc/thread-self/schedstat").read().split())
+    return time.monotonic() - (ran_ns + queued_ns) / 1e9
+
+began_s = asleep_s()
 publisher = um.init(algorithm="ppo", task="Toy", sim_backend="numpy", log_root=sys.argv[1])
-init_s = time.monotonic() - began_s
+init_s = asleep_s() - began_s
 import torch.distributed as dist
 
 began_s = time.monotonic()
@@ -49,7 +54,8 @@ def test_a_slow_backend_start_delays_neither_init_nor_the_first_barrier(tmp_path
     for rank in ranks:
         assert rank.stdout is not None
         times = json.loads(rank.stdout.readline())
-        assert times["init_s"] < START_S / 2
+        # It waits for nobody: what a busy machine adds is no sleep.
+        assert times["init_s"] < 0.5
         assert times["barrier_s"] < START_S
     # From here on nothing is logged before the slow start has begun.
     until(lambda: processes("write"), 30.0)

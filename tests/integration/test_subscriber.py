@@ -260,10 +260,12 @@ def test_the_age_of_data_grows_from_the_newest_update(start: Start, attach: Atta
     while (subscriber.data_age_s or 0.0) < 1.0:
         assert time.monotonic() < deadline_s
         subscriber.poll(100)
+    before_s = time.monotonic()
     aggregator.commit()
     collect(subscriber, reached(2))
     assert subscriber.data_age_s is not None
-    assert subscriber.data_age_s < 1.0
+    # However long the machine takes: no older than the update is, as its clock and ours go.
+    assert subscriber.data_age_s < time.monotonic() - before_s + 0.05
 
 
 def test_a_poll_without_news_takes_its_time_and_no_more(start: Start, attach: Attach):

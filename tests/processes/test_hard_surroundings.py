@@ -38,6 +38,8 @@ signal.signal(signal.SIGALRM, watchdog)
 publisher = um.init(algorithm="ppo", task="Toy", sim_backend="numpy", log_root=sys.argv[1])
 values = {f"Loss/{n}": float(n) for n in range(20)}
 caught, k = 0, 0
+# Each comes at another place of log(), which is where chance puts it; ten would do for the paths
+# that lose one every time, and more only take longer.
 for _ in range(50):
     signal.setitimer(signal.ITIMER_REAL, 0.001)
     until_s = time.monotonic() + 0.5

@@ -20,6 +20,8 @@ from unilab_metrics.storage.places import held_bytes, runtime_directory, spool_r
 from unilab_metrics.transport.rendezvous import aggregator_lease
 
 DRAIN_S = 30.0
+"""Patience of a test, and no promise: what is promised within a time has a bound of its own where it
+is tested. A failure waits this long, a success on a busy machine may take more than ten seconds."""
 
 
 def start(code: str, *arguments: str, **environment: str) -> subprocess.Popen[str]:
