@@ -53,12 +53,22 @@ class SourceFigures(msgspec.Struct, frozen=True, array_like=True):
     ack_latency_ms: float | None = None
 
 
+class Neighbour(msgspec.Struct, frozen=True, array_like=True):
+    """A process of ours on the same node, by its identity."""
+
+    incarnation: bytes
+    key: SourceKey
+    pid: int
+
+
 class Batch(msgspec.Struct, frozen=True, array_like=True, tag="batch"):
     """Spool records verbatim; empty = ping.
 
     ``watermark_mono_ns``: every frame stamped before it has been sent, this batch included.
     ``drops``: frames that the source could not log, by reason, since it started.
     ``troubles``: what it has met and lost nothing by, by name, since it started.
+    ``neighbours``: of a source that ends on a node without the aggregator, the live processes whose
+    spools lie beside its own.
     """
 
     incarnation: bytes
@@ -69,6 +79,7 @@ class Batch(msgspec.Struct, frozen=True, array_like=True, tag="batch"):
     drops: dict[str, int] = {}
     figures: SourceFigures | None = None
     troubles: dict[str, int] = {}
+    neighbours: tuple[Neighbour, ...] = ()
 
 
 class Cursor(msgspec.Struct, frozen=True, array_like=True, tag="cursor"):

@@ -51,7 +51,8 @@ class Identity(msgspec.Struct, frozen=True, array_like=True):
     ``incarnation``: 16 random bytes per process start. ``boot_id``: the node's boot id,
     which says whether two monotonic clocks can be compared. ``lease_path``: the file whose
     lock the process holds while it lives. ``expected_learners``: how many learner ranks
-    publish iterations (some libraries log on rank 0 only).
+    publish iterations (some libraries log on rank 0 only). ``pid_space``: names the pid
+    namespace in which ``pid`` counts, 0 where the system has none.
     """
 
     key: SourceKey
@@ -66,3 +67,4 @@ class Identity(msgspec.Struct, frozen=True, array_like=True):
     expected_learners: int = 1
     run: RunInfo = RunInfo()
     version: str = ""
+    pid_space: int = 0

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from network_training import LEARNER_0, LEARNER_1, NetworkTraining
-from short_rank import SLOW_VARIABLE
+from short_rank import COLLECT_VARIABLE, SLOW_VARIABLE
 from two_hosts import Host, TwoHosts, lacking
 
 from unilab_metrics.run.summary import read_summary
@@ -70,3 +70,17 @@ def test_rank_0_waits_for_the_rank_that_is_still_on_its_way(hosts: TwoHosts, slo
     summary = read_summary(training.run_dir)
     assert summary is not None
     assert summary["status"] == "completed"
+
+
+def test_a_collector_of_the_other_host_that_is_behind_its_rank_is_waited_for(
+    hosts: TwoHosts,
+) -> None:
+    training = Short(hosts, 0.0)
+    hosts.b.environment[COLLECT_VARIABLE] = "1"
+    training.start(STORE, LEARNER_0, LEARNER_1)
+    outcome = training.finish()
+    words = "".join(map(training.words_of, (LEARNER_0, LEARNER_1)))
+    assert outcome.faults == [], words
+    assert outcome.published == 2 + 3
+    assert training.left_on_b() == []
+    assert "unsent" not in words

@@ -48,6 +48,7 @@ IDENTITY = identity.Identity(
     expected_learners=2,
     run=RUN,
     version="0.1.0",
+    pid_space=4_026_531_836,
 )
 EPOCH = control.Epoch(bytes(range(16, 32)), 3)
 FIGURES = control.SourceFigures(3, 1000, 8_000_000, 24.5)
@@ -140,7 +141,15 @@ MESSAGES: dict[str, tuple[Any, msgspec.Struct]] = {
     "batch": (
         codec.decode_upward,
         control.Batch(
-            INCARNATION, 10, 11, 13, b"\x75\x6d", {"quota": 3}, FIGURES, {"key_refused": 2}
+            INCARNATION,
+            10,
+            11,
+            13,
+            b"\x75\x6d",
+            {"quota": 3},
+            FIGURES,
+            {"key_refused": 2},
+            (control.Neighbour(bytes(range(32, 48)), KEY, 4712),),
         ),
     ),
     "batch-ping": (codec.decode_upward, control.Batch(INCARNATION, 10, 11, 13)),

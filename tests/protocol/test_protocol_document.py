@@ -21,6 +21,7 @@ PARTS: tuple[type[msgspec.Struct], ...] = (
     MetricSpec,
     control.Epoch,
     control.SourceFigures,
+    control.Neighbour,
     control.SourceStatus,
     control.BackendStatus,
 )

@@ -3,13 +3,15 @@
 ``python short_rank.py SETTINGS``: as ``fault_rank`` has them. ``torch.distributed`` is initialised
 after ``init()``, with a store that outlives the training, as torchrun's does; the training lets go
 of it before it closes, when each rank has been to it once. ``role`` may be ``store``: that store.
-SLOW_VARIABLE: how long each visit to it takes, in seconds.
+SLOW_VARIABLE: how long each visit to it takes, in seconds. With COLLECT_VARIABLE rank 1 starts a
+collector, which finds the aggregator when its rank has ended.
 """
 
 from __future__ import annotations
 
 import datetime as dt
 import os
+import subprocess
 import sys
 import threading
 import time
@@ -22,8 +24,12 @@ from fault_rank import Ledger, Settings, value_of
 
 import unilab_metrics as um
 from unilab_metrics.run import torch_store
+from unilab_metrics.run.far_ranks import FarRank
+from unilab_metrics.transport.rendezvous import ConnectionFile
 
 SLOW_VARIABLE = "SHORT_TEST_SLOW_S"
+COLLECT_VARIABLE = "SHORT_TEST_COLLECT"
+_BEHIND_S = 1.5
 
 
 def main() -> int:
@@ -33,6 +39,8 @@ def main() -> int:
     hurry_restarts()
     has_begun = slow_down(float(os.environ.get(SLOW_VARIABLE, "0")))
     ledger = Ledger(Path(settings.folder) / f"{settings.name}.ledger")
+    if settings.role == "collector":
+        return collect(settings, ledger)
     publisher = um.init(
         algorithm="ppo",
         task="Toy",
@@ -45,6 +53,7 @@ def main() -> int:
 
     dist.init_process_group("gloo", rank=settings.rank, world_size=settings.world_size)
     assert has_begun.wait(60)
+    child = start_collector(settings) if settings.rank and COLLECT_VARIABLE in os.environ else None
     value = value_of(settings.rank, 0)
     before = time.monotonic_ns()
     publisher.log({"Loss/value": value, f"Ledger/{settings.name}": 0.0}, iteration=0)
@@ -53,6 +62,41 @@ def main() -> int:
     dist.destroy_process_group()
     ledger.write("closed", int(publisher.close(settings.close_timeout_s)))
     print(publisher.dropped, publisher.errors, flush=True)
+    return child.wait(60) if child is not None else 0
+
+
+def start_collector(settings: Settings) -> subprocess.Popen[str]:
+    """Started, and its first frame logged."""
+    name = settings.name.replace("learner", "collector")
+    own = msgspec.structs.replace(settings, role="collector", name=name)
+    environment = {k: v for k, v in os.environ.items() if k not in {"RANK", "WORLD_SIZE"}}
+    command = [sys.executable, __file__, msgspec.json.encode(own).decode()]
+    child = subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True)
+    assert child.stdout is not None
+    assert child.stdout.readline().strip() == "logged"
+    return child
+
+
+def collect(settings: Settings, ledger: Ledger) -> int:
+    """Points, because reports for an iteration that is sealed are late."""
+    really_find = FarRank.find
+
+    def find_late(self: FarRank) -> ConnectionFile | None:
+        way = really_find(self)
+        if way is None:
+            return None
+        since_s.append(time.monotonic())
+        return way if time.monotonic() - since_s[0] > _BEHIND_S else None
+
+    since_s: list[float] = []
+    FarRank.find = find_late
+    publisher = um.connect()
+    for number in range(1, 4):
+        publisher.point(f"Point/{settings.name}", float(number), number)
+        ledger.write("point", number)
+    print("logged", flush=True)
+    ledger.write("closed", int(publisher.close(settings.close_timeout_s)))
+    print(publisher.dropped, publisher.errors, file=sys.stderr, flush=True)
     return 0
 
 

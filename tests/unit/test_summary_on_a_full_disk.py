@@ -37,7 +37,7 @@ def closing(monkeypatch: pytest.MonkeyPatch, *, fails: int) -> tuple[Closing, li
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     ingest: Any = SimpleNamespace(
-        peers={}, tell_left_out=list, say_closed=lambda: happened.append("closed")
+        peers={}, tell_left_out=len, say_closed=lambda: happened.append("closed")
     )
     others: Any = SimpleNamespace(
         announce=lambda **_: None,
@@ -54,6 +54,7 @@ def closing(monkeypatch: pytest.MonkeyPatch, *, fails: int) -> tuple[Closing, li
         announcer=others,
         writers=others,
         endurance=Endurance(),
+        unheard=list,
         turn=lambda: happened.append("turn"),
         write_summary=write_summary,
     )

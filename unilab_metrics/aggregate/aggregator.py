@@ -24,6 +24,7 @@ from unilab_metrics.aggregate.endurance import Endurance, needing, raise_descrip
 from unilab_metrics.aggregate.journaling.blocks import BlockStore
 from unilab_metrics.aggregate.journaling.journal import Journal
 from unilab_metrics.aggregate.leaving.awaited import awaited
+from unilab_metrics.aggregate.leaving.beside import Beside
 from unilab_metrics.aggregate.leaving.left_elsewhere import LeftElsewhere
 from unilab_metrics.aggregate.leaving.leftovers import SpoolDirectories
 from unilab_metrics.aggregate.leaving.liveness import Liveness
@@ -163,9 +164,8 @@ class _Aggregator:
             peer=self._ingest.peer,
             bus_dir=self._bus_dir,
         )
-        self._newcomers = Newcomers(
-            self._spools.roots, lambda incarnation: bool(self._core.state.source_of(incarnation))
-        )
+        self._newcomers = Newcomers(self._spools.roots, self._is_known)
+        self._beside = Beside(self._ingest.peers, self._is_known)
         self._announced = Announced(
             self._core.state.data,
             endpoints.announced_ranks,
@@ -189,6 +189,9 @@ class _Aggregator:
         )
         self._presence = Presence(self._run_dir, file)
         self._presence.show()
+
+    def _is_known(self, incarnation: bytes) -> bool:
+        return self._core.state.source_of(incarnation) is not None
 
     def _bad_messages(self) -> int:
         return self._ingest.bad_messages + self._announcer.bad_messages
@@ -219,6 +222,7 @@ class _Aggregator:
             announcer=self._announcer,
             writers=self._writers,
             endurance=self._endurance,
+            unheard=self._beside.unheard,
             turn=self._turn,
             write_summary=self._write_summary,
         )
@@ -232,7 +236,8 @@ class _Aggregator:
         return self._patience.is_over(self._awaited_ranks)
 
     def _awaited_ranks(self) -> frozenset[int]:
-        return self._newcomers.ranks() | self._announced.ranks()
+        beside = self._beside.ranks(time.monotonic_ns())
+        return self._newcomers.ranks() | self._announced.ranks() | beside
 
     def _awaited(self) -> str:
         return awaited(

@@ -38,10 +38,12 @@ class Closing:
         announcer: Announcer,
         writers: Writers,
         endurance: Endurance,
+        unheard: Callable[[], list[str]],
         turn: Callable[[], None],
         write_summary: Callable[[RunOutcome], None],
     ) -> None:
-        """``drain_s``: how long the backends may take."""
+        """``drain_s``: how long the backends may take. ``unheard``: what is to be told of those
+        who have not come."""
         self._core = core
         self._run_dir = run_dir
         self._drain_ns = int(drain_s * 1e9)
@@ -50,6 +52,7 @@ class Closing:
         self._announcer = announcer
         self._writers = writers
         self._endurance = endurance
+        self._unheard = unheard
         self._turn = turn
         self._write_summary = write_summary
         self._began_mono_ns = 0
@@ -59,7 +62,7 @@ class Closing:
         self._ingest.is_closing = self._liveness.is_closing = True
         self._write_end()
         self._wait_for_backends()
-        self._ingest.tell_left_out()
+        self._ingest.tell_left_out(self._unheard())
         is_told = self._summarise()
         while not is_told and not self._has_waited():
             self._turn()

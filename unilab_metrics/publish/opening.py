@@ -26,6 +26,7 @@ from unilab_metrics.publish.spool import Spool
 from unilab_metrics.publish.spool_files import limits
 from unilab_metrics.publish.wakeup import Wakeup
 from unilab_metrics.storage.filesystem import boot_id, private_directory
+from unilab_metrics.storage.process_table import pid_space
 from unilab_metrics.storage.spool_reader import LEASE_NAME
 from unilab_metrics.storage.standard_streams import fill_standard_streams
 from unilab_schema.codec import RecordKind, encode_payload
@@ -191,4 +192,5 @@ def new_identity(
         expected_learners=expected_learners,
         run=run,
         version=version,
+        pid_space=pid_space(),
     )

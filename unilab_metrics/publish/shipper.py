@@ -21,6 +21,7 @@ from unilab_metrics.publish.connection import SEARCH_INTERVAL_NS, Connection, Fi
 from unilab_metrics.publish.delivery import Delivery
 from unilab_metrics.publish.drop_report import DropReport
 from unilab_metrics.publish.losses import Losses
+from unilab_metrics.publish.neighbours import Neighbours
 from unilab_metrics.publish.own_figures import OwnFigures
 from unilab_metrics.publish.prospects import Prospects
 from unilab_metrics.publish.runless import LacksRun, has_run
@@ -88,6 +89,7 @@ class Shipper:
             lambda delivery, rank: Connection(find_bus, delivery, self._wakeup, counted, rank),
             counted,
         )
+        self._neighbours = Neighbours(spool.directory)
         self._watermark_ns = 0
         self._last_batch_ns = 0
         self._last_records_ns = 0
@@ -140,7 +142,9 @@ class Shipper:
 
     def _is_alone_done(self) -> bool:
         is_late = monotonic_ns() - self._closing_since_ns >= ADOPTING_NS
-        return self.prospects.is_done and (is_late or not self._adopter.is_under_way)
+        has_told = self._neighbours.are_told or not self._connection.is_elsewhere
+        is_alone = has_told and not self._adopter.is_under_way
+        return self.prospects.is_done and (is_late or is_alone)
 
     def _run(self) -> None:
         pause_s = _PAUSE_S[0]
@@ -178,6 +182,8 @@ class Shipper:
         socket = self._connection.socket
         if socket is not None:
             self._receive(socket)
+            if self._closing and self._connection.is_elsewhere:
+                self._neighbours.look(now)
             self._delivery.resend_if_stuck(now)
             self._send(socket)
             self._spool.files.trim(self._delivery.durable)
@@ -266,6 +272,7 @@ class Shipper:
             self._losses.counts,
             self._figures.read(self.unsent, now),
             self._losses.troubles,
+            self._neighbours.tell(),
         )
         socket.send(encode_message(batch), zmq.NOBLOCK)
         self._watermark_ns = watermark

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from unilab_metrics.storage import lease
 from unilab_metrics.storage.filesystem import boot_id
-from unilab_metrics.storage.process_table import is_running
+from unilab_metrics.storage.process_table import is_running, pid_space
 from unilab_metrics.storage.segments import parse_segment_name
 from unilab_metrics.storage.spool_reader import LEASE_NAME, SPOOL_PREFIX
 from unilab_schema.identity import Identity
@@ -33,8 +33,13 @@ def is_abandoned(directory: Path) -> bool:
 def runs_here(identity: Identity) -> bool:
     """Whether its process is at work on this node: a lease is free also when its holder has
     closed a second descriptor of the file. Of our own process the lease tells more."""
-    # A container of this kernel has a name of its own, and pids that say nothing here.
-    is_here = identity.boot_id == boot_id() and identity.host == platform.node()
+    # A container of this kernel has pids that say nothing here; one that did not say whose its pids
+    # are has at least a name of its own.
+    is_here = identity.boot_id == boot_id() and (
+        identity.pid_space == pid_space()
+        if identity.pid_space
+        else identity.host == platform.node()
+    )
     is_other = is_here and identity.pid != os.getpid()
     return is_other and is_running(identity.pid, identity.started_mono_ns)
 

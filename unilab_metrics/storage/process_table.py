@@ -28,6 +28,15 @@ _PIDFD_GET_INFO = (3 << 30) | (_INFO_BYTES << 16) | (0xFF << 8) | 11
 _EXIT_STATUS_AT = 60
 
 
+def pid_space() -> int:
+    """Names the pid namespace of this process: containers of one node have their own pids, and may
+    have one host name. 0 where the system has none."""
+    try:
+        return os.stat("/proc/self/ns/pid").st_ino
+    except OSError:
+        return 0
+
+
 def stat_fields(pid: int) -> list[str]:
     """Fields of ``/proc/<pid>/stat`` from the state on; empty where there is no such file."""
     try:

@@ -61,6 +61,7 @@ def identity_fault(identity: Identity) -> str:
         (1 <= identity.expected_learners <= MAX_RANKS, "expected_learners"),
         (1 <= identity.run.world_size <= MAX_RANKS, "world_size"),
         (0 <= identity.pid < 2**31, "pid"),
+        (0 <= identity.pid_space < 2**64, "pid_space"),
         (max(len(identity.host), len(identity.boot_id)) <= _MAX_NAME_CHARS, "host"),
         (len(identity.version) <= _MAX_NAME_CHARS, "version"),
         (_is_run(identity.run), "run"),

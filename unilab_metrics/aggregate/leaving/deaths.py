@@ -12,8 +12,9 @@ from pathlib import Path
 
 from unilab_metrics.aggregate.folding.sources import SourceState
 from unilab_metrics.storage.endings import noted_status
-from unilab_metrics.storage.process_table import Watched
+from unilab_metrics.storage.process_table import Watched, pid_space
 from unilab_metrics.transport.crowd import descriptor_limit
+from unilab_schema.identity import Identity
 
 _MOST_WATCHED = 512
 _SHARE = 16
@@ -27,13 +28,14 @@ class Deaths:
         """``bus_dir``: where launchers leave their notes."""
         self._bus_dir = bus_dir
         self._boot_id = boot_id
+        self._pid_space = pid_space()
         self._watched: dict[int, Watched] = {}
         self._most = min(_MOST_WATCHED, descriptor_limit() // _SHARE)
 
     def watch(self, source: SourceState) -> None:
         """A source that lives; cheap when it is known."""
         identity = source.identity
-        if source.index in self._watched or identity.boot_id != self._boot_id:
+        if source.index in self._watched or not self._is_here(identity):
             return
         if len(self._watched) < self._most:
             self._watched[source.index] = Watched(identity.pid, identity.started_mono_ns)
@@ -50,10 +52,14 @@ class Deaths:
             watched.close()
         self._watched.clear()
 
+    def _is_here(self, identity: Identity) -> bool:
+        is_our_pid = identity.pid_space in {0, self._pid_space}
+        return is_our_pid and identity.boot_id == self._boot_id
+
     def status_of(self, source: SourceState) -> int | None:
         """The exit code of a dead source's process, negative for a signal, if it is known."""
         identity = source.identity
-        if identity.boot_id != self._boot_id:
+        if not self._is_here(identity):
             return None
         self.watch(source)
         watched = self._watched.get(source.index)

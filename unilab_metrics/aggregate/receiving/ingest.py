@@ -215,9 +215,9 @@ class Ingest:
         made = admit(state, hello, self._is_dead, is_closing=is_closing, is_orphan=hello.adopted)
         return made if hello.adopted else self._hold(made, time.monotonic_ns())
 
-    def tell_left_out(self) -> None:
-        """The run ends: name the processes that are not taken in any more."""
-        self._tell(self._turned_away.left_out(time.monotonic_ns()))
+    def tell_left_out(self, unheard: list[str]) -> None:
+        """The run ends: name the processes that are not taken in any more, and the ``unheard``."""
+        self._tell([*self._turned_away.left_out(time.monotonic_ns()), *unheard])
 
     def _tell(self, texts: list[str]) -> None:
         for text in texts:

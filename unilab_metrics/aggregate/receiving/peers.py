@@ -11,10 +11,11 @@ from unilab_metrics.aggregate.folding.limits import (
 )
 from unilab_metrics.aggregate.folding.sources import SourceState
 from unilab_metrics.aggregate.receiving.skew import ClockSkew
-from unilab_schema.control import Batch, SourceFigures, SourceStatus
+from unilab_schema.control import Batch, Neighbour, SourceFigures, SourceStatus
 
 SILENT_AFTER_S = 5.0
 REWIND_INTERVAL_NS = 200_000_000
+_MOST_NEIGHBOURS = 64
 
 
 @dataclass
@@ -23,6 +24,7 @@ class Peer:
 
     ``hello_last``: the last sequence that there was when the source said Hello.
     ``adopted_upto``: the last sequence of a dead source for which another process speaks.
+    ``place``: of the source, for messages, and ``neighbours``: as its last batch told.
     ``duplicates`` and ``bad_messages`` count since the last news of the bus, see ``bus_meter``.
     """
 
@@ -37,6 +39,8 @@ class Peer:
     duplicates: int = 0
     bad_messages: int = 0
     figures: SourceFigures | None = None
+    place: str = ""
+    neighbours: tuple[Neighbour, ...] = ()
     has_news: bool = False
     told_drops: dict[str, int] = field(default_factory=dict[str, int])
     told_troubles: dict[str, int] = field(default_factory=dict[str, int])
@@ -55,6 +59,7 @@ class Peer:
         before = source.dropped(self.drops).get(SPOOL_UNAVAILABLE, 0)
         self.drops, self.figures = drops, figures_within(batch.figures)
         self.troubles = bounded_counts(batch.troubles)
+        self.place, self.neighbours = source.identity.key.place, batch.neighbours[:_MOST_NEIGHBOURS]
         self.has_news = self.must_answer = True
         return drops.get(SPOOL_UNAVAILABLE, 0) > before
 
