@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,7 +13,7 @@ from unilab_metrics.publish.losses import KEY_REFUSED, SPOOL_QUOTA, Losses
 from unilab_metrics.publish.spool import Spool
 from unilab_metrics.storage.records import scan
 from unilab_schema.codec import RecordKind, decode_payload, encode_payload
-from unilab_schema.frames import Drops, EventFrame
+from unilab_schema.frames import Drops, End, EventFrame
 from unilab_schema.identity import Identity, SourceKey
 
 
@@ -114,3 +115,39 @@ def test_a_trouble_is_told_and_is_no_loss(outage: Outage) -> None:
     assert outage.warnings() == []
     assert outage.seen == [Drops({}, {KEY_REFUSED: 1})]
     assert (outage.losses.counts, outage.losses.troubles) == ({}, {KEY_REFUSED: 1})
+
+
+@pytest.mark.parametrize("is_full", [True, False])
+def test_an_outage_that_is_not_over_at_the_end_is_said_before_the_end(
+    is_full: bool, outage: Outage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    outage.fill()
+    outage.report.tell()
+    if is_full:
+        # Not even the end fits, which no quota holds up.
+        with monkeypatch.context() as patch:
+            patch.setattr("os.write", no_room)
+            close(outage)
+        assert outage.spool.end_waits
+    else:
+        close(outage)
+    lost = outage.losses.counts[SPOOL_QUOTA]
+    text = f"{outage.spool.directory}: the quota of this spool is used up; {lost} records were not kept"
+    outage.deliver()
+    outage.deliver()
+    *_, warning, end = outage.seen
+    assert isinstance(warning, EventFrame)
+    assert (warning.kind, warning.text) == ("warning", text)
+    assert end == End("completed", 0, 0, {SPOOL_QUOTA: lost})
+
+
+def close(outage: Outage) -> None:
+    outage.report.tell(is_last=True)
+    outage.spool.append(
+        RecordKind.END,
+        lambda _mono, _unix: encode_payload(End("completed", 0, 0, outage.losses.counts)),
+    )
+
+
+def no_room(*_: object) -> int:
+    raise OSError(errno.ENOSPC, "No space left on device")

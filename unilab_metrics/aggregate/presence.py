@@ -14,6 +14,7 @@ from pathlib import Path
 from unilab_metrics.aggregate.endurance import needing
 from unilab_metrics.aggregate.process_log import say
 from unilab_metrics.errors import ConnectionFileError
+from unilab_metrics.said_once import SaidOnce
 from unilab_metrics.storage.filesystem import boot_id
 from unilab_metrics.storage.path_text import shown_path
 from unilab_metrics.transport import registry, rendezvous
@@ -59,6 +60,7 @@ class Presence:
         self._bus_dir = bus_directory(run_dir)
         self._file = file
         self._seen: object = None
+        self._said = SaidOnce()
         self._look_mono_ns = 0
 
     def show(self) -> None:
@@ -81,9 +83,12 @@ class Presence:
             is_right = False
         if is_right:
             self._seen = seen
-        else:
-            self._write()
-            say("the connection file was removed or changed; it is in place again")
+            return
+        self._write()
+        text = "the connection file was removed or changed; it is in place again"
+        if text := self._said.fails("changed", text):
+            say(text)
+        self._said.works("")
 
     def _write(self) -> None:
         with needing(self._bus_dir):

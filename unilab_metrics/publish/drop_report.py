@@ -52,6 +52,8 @@ class DropReport:
                 spool = self._spool
                 if is_last if spool.inactive else not spool.trouble:
                     self._tell(is_over=is_delivered or is_last, is_last=is_last)
+                elif is_last:
+                    self._leave_last_words()
             finally:
                 self._lock.release()
 
@@ -74,6 +76,18 @@ class DropReport:
         if self._warn(f"{where}; {self._missing} records were not kept"):
             self._missing = 0
             self._outages += 1
+
+    def _leave_last_words(self) -> None:
+        """The outage is not over, and never will be for this process."""
+        drops, (told, _) = self._losses.counts, self._told
+        missing = self._missing + sum(drops.get(r, 0) - told.get(r, 0) for r in _OF_THE_SPOOL)
+        text = f"{self._spool.trouble}; {missing} records were not kept"
+
+        def words(mono_ns: int, unix_ns: int) -> bytes:
+            return encode_payload(EventFrame("warning", text, mono_ns, unix_ns))
+
+        if missing:
+            self._spool.last_words = words
 
     def heed_closed(self, acked: int) -> None:
         """Find again what somebody in this process has closed of the spool, and say it once. For

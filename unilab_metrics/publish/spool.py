@@ -29,7 +29,6 @@ from unilab_metrics.storage.lease import Lease
 from unilab_metrics.storage.spool_owner import RunFile, SpoolOwner
 from unilab_metrics.storage.spool_reader import LEASE_NAME
 from unilab_metrics.wording import counted
-from unilab_schema.codec import RecordKind
 from unilab_schema.identity import Identity
 
 
@@ -166,7 +165,7 @@ class Spool(SpoolRecords):
                 return
             self.trouble = ""
             if self.end_waits is not None:
-                self._write_record(RecordKind.END, self.end_waits, (), announcement=False)
+                self._write_end(self.end_waits)
 
     def belongs_to(self, run: RunFile) -> None:
         """Write down whose spool it is, for the time when neither is there any more."""

@@ -45,6 +45,8 @@ class SpoolRecords:
         """The last of these texts."""
         self.end_waits: PayloadAt | None = None
         """The end record that there is no room for yet."""
+        self.last_words: PayloadAt | None = None
+        """An event that goes before the end record, and like it is kept beyond the quota."""
         self._writing = False
 
     def _write(
@@ -56,10 +58,22 @@ class SpoolRecords:
         if kind == RecordKind.END:
             self.has_end = True
             self.end_waits = payload_at
+            return self._write_end(payload_at)
         return self._write_record(kind, payload_at, args, announcement)
 
+    def _write_end(self, payload_at: PayloadAt) -> bool:
+        words = self.last_words
+        if words is not None and self._write_record(RecordKind.EVENT, words, (), is_last=True):
+            self.last_words = None
+        return self._write_record(RecordKind.END, payload_at, (), is_last=True)
+
     def _write_record(
-        self, kind: int, payload_at: PayloadAt, args: tuple[Any, ...], announcement: bool
+        self,
+        kind: int,
+        payload_at: PayloadAt,
+        args: tuple[Any, ...],
+        announcement: bool = False,
+        is_last: bool = False,
     ) -> bool:
         try:
             if self._writing:
@@ -71,7 +85,7 @@ class SpoolRecords:
             segment = files.current
             if segment.size_bytes + len(record) > files.room_until:
                 segment = files.make_room(len(record), self.last + 1)
-                if segment is None and kind != RecordKind.END:
+                if segment is None and not is_last:
                     quota = f"{self.directory}: the quota of this spool is used up"
                     self._refused(kind, losses.SPOOL_QUOTA, quota)
                     return False
@@ -84,7 +98,7 @@ class SpoolRecords:
             if error.errno == errno.EFBIG:
                 self.files.prefer_new_segment()
             text = f"{self.directory}: {why(error)}"
-            self._refused(kind, losses.reason_of(error), text)
+            self._refused(RecordKind.END if is_last else kind, losses.reason_of(error), text)
             return False
         except ValueError as error:
             self.losses.note(error)
