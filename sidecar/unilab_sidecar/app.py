@@ -30,7 +30,7 @@ REPAINT_S = 0.5
 CATCH_UP_S = 0.02
 LINGER_S = 3.0
 """How long the last picture stays when the app closes with the run."""
-NOTE_S = 6.0
+NOTE_S = 4.0
 NO_JOB = "Ctrl+Z stops nothing here · q close"
 
 

@@ -40,9 +40,9 @@ def goes_on(training: ShellTraining, shell: ShellTerminal, by: int = 20) -> None
 def stands_still(training: ShellTraining, shell: ShellTerminal) -> None:
     """Once what was on its way has come."""
     shell.until(lambda: _rank().status() == psutil.STATUS_STOPPED)
-    shell.quiet_for(1.0)
+    shell.quiet_for(0.5)
     so_far = training.iterations()
-    shell.quiet_for(1.5)
+    shell.quiet_for(1.0)
     assert training.iterations() == so_far
 
 
