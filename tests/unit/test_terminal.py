@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import pty
+import signal
+import subprocess
 import termios
 from pathlib import Path
 
@@ -12,6 +14,7 @@ import pytest
 from unilab_metrics.run import terminal
 from unilab_metrics.run.console import last_lines, open_console
 from unilab_metrics.run.terminal import TerminalState, can_take_terminal
+from unilab_metrics.run.view import View
 
 GOOD = {"TERM": "xterm-256color"}
 
@@ -69,6 +72,32 @@ def test_settings_come_back_and_modes_only_when_asked(modes: bool) -> None:
     finally:
         os.close(ours)
         os.close(theirs)
+
+
+def test_the_settings_of_a_shell_in_front_stay(monkeypatch: pytest.MonkeyPatch) -> None:
+    ours, theirs = pty.openpty()
+    try:
+        state = TerminalState(theirs)
+        raw = termios.tcgetattr(theirs)
+        raw[3] &= ~(termios.ECHO | termios.ICANON)
+        termios.tcsetattr(theirs, termios.TCSANOW, raw)
+        raw = termios.tcgetattr(theirs)
+        monkeypatch.setattr(os, "tcgetpgrp", lambda _: os.getpgrp() + 1)
+        state.restore(modes=False)
+        assert termios.tcgetattr(theirs) == raw
+        monkeypatch.setattr(os, "tcgetpgrp", lambda _: os.getpgrp())
+        state.restore(modes=False)
+        assert termios.tcgetattr(theirs) != raw
+    finally:
+        os.close(ours)
+        os.close(theirs)
+
+
+def test_a_view_that_was_put_aside_ends_in_order() -> None:
+    with subprocess.Popen(["sleep", "60"]) as process:
+        process.send_signal(signal.SIGSTOP)
+        View(process, owns_screen=True).close(0.0)
+    assert process.returncode == -signal.SIGTERM
 
 
 def test_a_terminal_that_is_gone_is_no_error() -> None:
