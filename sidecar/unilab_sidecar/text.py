@@ -12,7 +12,10 @@ from typing import Literal, NamedTuple
 
 from rich.cells import cell_len
 
-Style = Literal["plain", "dim", "label", "value", "heading", "accent", "good", "warn", "bad"]
+Style = Literal[
+    "plain", "dim", "label", "value", "heading", "accent", "good", "warn", "bad",
+    "series1", "series2", "series3", "series4", "series5", "series6",
+]  # fmt: skip
 
 
 class Segment(NamedTuple):

@@ -45,6 +45,11 @@ PURE = [
             "terminal_input",
         )
     ),
+    *(
+        ROOT / "sidecar" / "unilab_sidecar" / f"{name}.py"
+        for name in ("filtering", "pattern", "pattern_parser", "views/charts")
+    ),
+    *sorted((ROOT / "sidecar" / "unilab_sidecar").glob("chart_*.py")),
 ]  # fmt: skip
 
 

@@ -27,6 +27,12 @@ class Sheet(ScrollView, can_focus=True):
         "sheet--good",
         "sheet--warn",
         "sheet--bad",
+        "sheet--series1",
+        "sheet--series2",
+        "sheet--series3",
+        "sheet--series4",
+        "sheet--series5",
+        "sheet--series6",
     }
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("j", "scroll_down", "down", show=False),

@@ -1,0 +1,259 @@
+"""A chart as lines of text: value axis, curves, the rule below with its marks. Pure, numpy.
+
+Per curve a band from the lowest to the highest value of each column of dots (nothing is left
+out, however many updates a column stands for) and the mean as a line on top. Curves are told
+apart by letter and by the pattern of their line, never by colour alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal, NamedTuple
+
+import numpy as np
+
+from unilab_sidecar.chart_axes import Scale, Tick, scale_of, short_number, time_ticks, value_ticks
+from unilab_sidecar.chart_bins import Bins, Bools, Field, Span, XAxis
+from unilab_sidecar.chart_canvas import Canvas, Ints, dot_rows
+from unilab_sidecar.chart_columns import Columns, columns_of, letters, segments
+from unilab_sidecar.text import Block, Line, Segment, Style, line, right, width_of
+
+MAX_ATTEMPTS = 8
+"""Drawn one by one; older ones are drawn as if they were one."""
+LABEL_CELLS = 7
+_END_CELLS = 2
+_NARROW = 24
+"""Without room for labels the whole width goes to the curves."""
+
+Pattern = Literal["solid", "dashed", "dotted", "faint"]
+_PATTERNS: dict[Pattern, tuple[int, int]] = {
+    "solid": (1, 0),
+    "dashed": (6, 4),
+    "dotted": (2, 2),
+    "faint": (1, 2),
+}
+
+
+class Curve(NamedTuple):
+    """``letter``: what marks it in a legend and, without braille, in the chart. ``behind``: an
+    earlier run: dim, without a band. ``scale``: of its own, else the chart's."""
+
+    bins: Bins
+    letter: str = ""
+    style: Style = "accent"
+    pattern: Pattern = "solid"
+    behind: bool = False
+    scale: Scale | None = None
+
+
+class Frame(NamedTuple):
+    """Where a chart is drawn: ``width`` by ``rows`` cells with axis and rule. ``span``: the
+    window on ``axis``. ``cursor``: a column of cells of the curves. ``labelled``: with the
+    labels of the x axis as a last row. ``percent``: the value axis has no unit of its own.
+    ``ends``: two more cells at the right, with each curve's letter where it ends."""
+
+    width: int
+    rows: int
+    axis: XAxis
+    span: Span
+    scale: Scale
+    cursor: int | None = None
+    labelled: bool = True
+    unicode: bool = True
+    percent: bool = False
+    ends: bool = False
+
+    @property
+    def cells(self) -> int:
+        """Columns of cells for the curves."""
+        return plot_cells(self.width, ends=self.ends)
+
+
+def plot_cells(width: int, *, ends: bool = False) -> int:
+    """Columns of cells that a chart of ``width`` has for its curves."""
+    if width < _NARROW:
+        return max(width, 1)
+    return max(width - LABEL_CELLS - 2 - _END_CELLS * ends, 1)
+
+
+def value_range(
+    courses: Sequence[Bins], axis: XAxis, span: Span, *, log: bool = False
+) -> Scale | None:
+    """The scale for what these courses hold in the window; ``None`` if that is nothing that can
+    be shown."""
+    lows: list[float] = []
+    highs: list[float] = []
+    for bins in courses:
+        begins, ends = bins.along(axis)
+        seen = (ends >= span.low) & (begins <= span.high) & (bins[Field.COUNT] > 0)
+        low, high, mean = (
+            bins[field][seen] for field in (Field.MINIMUM, Field.MAXIMUM, Field.MEAN)
+        )
+        if log:
+            low = np.concatenate([low[low > 0], mean[mean > 0], high[(low <= 0) & (high > 0)]])
+            high = high[high > 0]
+        if len(low) and len(high):
+            lows.append(float(low.min()))
+            highs.append(float(high.max()))
+    return scale_of(min(lows), max(highs), log=log) if lows else None
+
+
+def draw(curves: Sequence[Curve], frame: Frame) -> Block:
+    """The chart, ``frame.rows`` lines; fewer rows than three leave the rule and labels out."""
+    below = [] if frame.rows < 3 else _below(curves, frame)
+    rows = max(frame.rows - len(below), 1)
+    canvas = Canvas(frame.cells, rows, unicode=frame.unicode)
+    drawn = [_in_columns(curve, frame, canvas.dots_across) for curve in curves]
+    for one in drawn:
+        _draw_bands(canvas, one, sparse=frame.ends)
+    for one in sorted(drawn, key=lambda one: not one.curve.behind):
+        _draw_lines(canvas, one)
+    body = canvas.lines(cursor=frame.cursor)
+    if frame.width < _NARROW:
+        return [*body, *below]
+    ticks = value_ticks(frame.scale, max(min(rows // 2 + 1, 6), 1))
+    labels = _labels_by_row(ticks, frame, rows)
+    ends = _ends_by_row(drawn, rows) if frame.ends else {}
+    bar, tick_bar = ("│", "┤") if frame.unicode else ("|", "+")
+    lines = [
+        line(
+            Segment(right(labels.get(row, ""), LABEL_CELLS), "label"),
+            Segment(f" {tick_bar if row in labels else bar}", "dim"),
+            *shown,
+            *((Segment(" "), ends[row]) if row in ends else ()),
+        )
+        for row, shown in enumerate(body)
+    ]
+    return [*lines, *below]
+
+
+def _labels_by_row(ticks: Sequence[Tick], frame: Frame, rows: int) -> dict[int, str]:
+    labels: dict[int, str] = {}
+    for tick in ticks:
+        fraction = float(frame.scale.fraction(np.array([tick.value]))[0])
+        row = round((1 - fraction) * (rows - 1))
+        text = tick.label + "%" * frame.percent
+        if 0 <= row < rows and row not in labels:
+            labels[row] = text if width_of(text) <= LABEL_CELLS else short_number(tick.value)
+    return labels
+
+
+class _Drawn(NamedTuple):
+    """A curve in columns of dots, one for each attempt, oldest first."""
+
+    curve: Curve
+    attempts: list[Columns]
+
+
+def _in_columns(curve: Curve, frame: Frame, count: int) -> _Drawn:
+    scale = curve.scale or frame.scale
+    parts = segments(curve.bins, MAX_ATTEMPTS)
+    return _Drawn(curve, [columns_of(b, frame.axis, frame.span, count, scale) for b in parts])
+
+
+def _ends_by_row(drawn: Sequence[_Drawn], rows: int) -> dict[int, Segment]:
+    """Letters where the curves end; where two end together, the next free row is as good."""
+    ends: dict[int, Segment] = {}
+    for curve, attempts in drawn:
+        lines = [columns.line[np.isfinite(columns.line)] for columns in attempts]
+        if curve.behind or not lines or not len(lines[-1]):
+            continue
+        wanted = round((1 - min(max(float(lines[-1][-1]), 0.0), 1.0)) * (rows - 1))
+        free = [row for row in range(rows) if row not in ends]
+        if free:
+            row = min(free, key=lambda row: abs(row - wanted))
+            ends[row] = Segment(curve.letter, curve.style)
+    return ends
+
+
+def _draw_bands(canvas: Canvas, drawn: _Drawn, *, sparse: bool) -> None:
+    if drawn.curve.behind:
+        return
+    for columns in drawn.attempts:
+        top = dot_rows(columns.high, canvas.dots_down)
+        bottom = dot_rows(columns.low, canvas.dots_down)
+        wanted = np.isfinite(columns.high) & (bottom - top > 1)
+        canvas.band(top, bottom, wanted, "dim", sparse=sparse)
+
+
+def _draw_lines(canvas: Canvas, drawn: _Drawn) -> None:
+    curve = drawn.curve
+    on, off = _PATTERNS[curve.pattern] if canvas.unicode else (1, 0)
+    is_on: Bools = np.arange(canvas.dots_across) % (on + off) < on
+    for place, columns in enumerate(drawn.attempts):
+        is_newest = place == len(drawn.attempts) - 1
+        style: Style = "dim" if curve.behind or not is_newest else curve.style
+        is_there = np.isfinite(columns.line)
+        top, bottom = _connected(dot_rows(columns.line, canvas.dots_down), is_there)
+        letter = "." if curve.behind else curve.letter
+        canvas.line(top, bottom, is_there & is_on, style, letter)
+
+
+def _connected(heights: Ints, is_there: Bools) -> tuple[Ints, Ints]:
+    """Each column's stretch, up to the middle between it and its neighbours."""
+    top, bottom = np.array(heights), np.array(heights)
+    joined = is_there[:-1] & is_there[1:]
+    apart = heights[1:] - heights[:-1]
+    middle = heights[:-1] + np.trunc(apart / 2).astype(np.intp)
+    on = middle + np.sign(apart)
+    top[:-1] = np.where(joined, np.minimum(top[:-1], middle), top[:-1])
+    bottom[:-1] = np.where(joined, np.maximum(bottom[:-1], middle), bottom[:-1])
+    steep = joined & (np.abs(apart) > 1)
+    top[1:] = np.where(steep, np.minimum(top[1:], on), top[1:])
+    bottom[1:] = np.where(steep, np.maximum(bottom[1:], on), bottom[1:])
+    return top, bottom
+
+
+def _below(curves: Sequence[Curve], frame: Frame) -> Block:
+    cells, unicode = frame.cells, frame.unicode
+    ticks = _x_ticks(frame)
+    rule = list(("─" if unicode else "-") * cells)
+    places = {_cell_of(tick.value, frame): tick for tick in ticks}
+    for place in places:
+        rule[place] = "┴" if unicode else "+"
+    marks = [letters(c.bins, frame.axis, frame.span, cells) for c in curves if not c.behind]
+    parts: list[Segment] = []
+    if frame.width >= _NARROW:
+        parts.append(Segment(" " * LABEL_CELLS + (" └" if unicode else " +"), "dim"))
+    marked: dict[int, tuple[str, Style]] = {}
+    for place in range(cells):
+        kinds = {mark[place] for mark in marks} - {" "}
+        if kinds:
+            marked[place] = (kinds.pop() if len(kinds) == 1 else "X", "bad")
+    if frame.cursor is not None and 0 <= frame.cursor < cells and frame.cursor not in marked:
+        marked[frame.cursor] = ("▲" if unicode else "^", "value")
+    start = 0
+    for place, (mark, style) in sorted(marked.items()):
+        parts += [Segment("".join(rule[start:place]), "dim"), Segment(mark, style)]
+        start = place + 1
+    parts.append(Segment("".join(rule[start:]), "dim"))
+    below: Block = [line(*parts)]
+    if frame.labelled and frame.rows >= 4:
+        below.append(_x_labels(places, frame))
+    return below
+
+
+def _x_ticks(frame: Frame) -> list[Tick]:
+    most = max(frame.cells // 14, 1) + 1
+    if frame.axis == "time":
+        return time_ticks(frame.span, most)
+    return value_ticks(Scale(frame.span.low, frame.span.high), most)
+
+
+def _x_labels(places: dict[int, Tick], frame: Frame) -> Line:
+    indent = LABEL_CELLS + 2 if frame.width >= _NARROW else 0
+    text = ""
+    for place, tick in sorted(places.items()):
+        width = width_of(tick.label)
+        start = min(indent + place - width // 2, frame.width - width)
+        if start < 0 or (text and start < len(text) + 2):
+            continue
+        text += " " * (start - len(text)) + tick.label
+    return line(Segment(text, "label"))
+
+
+def _cell_of(value: float, frame: Frame) -> int:
+    width = frame.span.high - frame.span.low
+    if not width > 0:
+        return frame.cells // 2
+    return min(int((value - frame.span.low) / width * frame.cells), frame.cells - 1)

@@ -1,0 +1,180 @@
+"""A chart's values in words: at the cursor, newest, over the window, what is not shown. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from unilab_sidecar.chart_axes import short_number, time_label
+from unilab_sidecar.chart_bins import Bins, Field, Span, XAxis, joined
+from unilab_sidecar.text import Line, Segment, Style, clean, fit, line, line_width, right
+
+STYLES: tuple[Style, ...] = ("series1", "series2", "series3", "series4", "series5", "series6")
+_AXES: tuple[tuple[XAxis, str], ...] = (
+    ("iteration", "iteration"),
+    ("env_steps", "steps"),
+    ("time", "time"),
+)
+_VALUE_CELLS = 9
+_BRIEF_UPDATES = 512
+"""A bin of that many updates may have come as a block, which counts no non-positive values."""
+
+
+class Named(NamedTuple):
+    """A tag with the letter and the style that mark it wherever it is shown."""
+
+    tag: str
+    letter: str
+    style: Style
+    bins: Bins
+
+
+class Values(NamedTuple):
+    """Of one stretch: ``finite`` values, ``strange`` that are none; ``latest`` as it was.
+    ``low``, ``mean`` and ``high`` are NaN without finite values."""
+
+    low: float
+    mean: float
+    high: float
+    latest: float
+    finite: int
+    strange: int
+
+
+def letter_of(place: int) -> str:
+    """``a`` for the first tag."""
+    return chr(ord("a") + place % 26)
+
+
+def style_of(place: int) -> Style:
+    """The style of the tag at a place; after six they begin again, letters do not."""
+    return STYLES[place % len(STYLES)]
+
+
+def values_of(bins: Bins) -> Values | None:
+    """All these bins in brief; ``None`` if there are none."""
+    if not len(bins):
+        return None
+    whole = joined(bins.table, np.zeros(1, dtype=np.intp))[:, 0]
+    count = int(whole[Field.COUNT])
+    low, mean, high = (
+        float(whole[field]) if count else float("nan")
+        for field in (Field.MINIMUM, Field.MEAN, Field.MAXIMUM)
+    )
+    strange = int(whole[Field.NANS] + whole[Field.INFINITIES] + whole[Field.STRANGE])
+    return Values(low, mean, high, float(whole[Field.LATEST]), count, strange)
+
+
+def in_window(bins: Bins, axis: XAxis, span: Span) -> Bins:
+    """The bins of which some part lies in the window."""
+    first, last = bins.along(axis)
+    return bins.where((last >= span.low) & (first <= span.high))
+
+
+def at_cursor(bins: Bins, axis: XAxis, span: Span, cells: int, cursor: float) -> Bins:
+    """What the cursor's column of cells holds, of the newest attempt that has something there;
+    the nearest bin if the column is empty."""
+    column = (span.high - span.low) / max(cells, 1)
+    place = np.floor((cursor - span.low) / column) if column > 0 else 0.0
+    low = span.low + min(place, cells - 1) * column
+    first, last = bins.along(axis)
+    high = low + column
+    is_there = (last >= low) & ((first < high) | (first == last) & (first == cursor))
+    is_there &= np.isfinite(first)
+    if not is_there.any():
+        apart = np.abs((first + last) / 2 - cursor)
+        if not np.isfinite(apart).any():
+            return bins.where(np.zeros(len(bins), dtype=bool))
+        # Of several attempts at the same distance the newest one counts.
+        nearest = len(apart) - 1 - int(np.nanargmin(apart[::-1]))
+        return Bins(bins.table[:, nearest : nearest + 1])
+    attempts = bins[Field.ATTEMPT]
+    return bins.where(is_there & (attempts == attempts[is_there].max()))
+
+
+def heading(
+    named: Named, width: int, *, values: Sequence[Segment], note: str, focused: bool
+) -> Line:
+    """A chart's title: letter, tag, rule, values at the right. The tag gives way, never the
+    values; then the note does."""
+    tail = [Segment(" "), *values] if values else []
+    mark = Segment("▸" if focused else " ", "accent")
+    start = line(mark, Segment(f"{named.letter} ", named.style))
+    room = width - line_width(start) - line_width(tail) - 1
+    said = f"  {note}" if note and room >= len(note) + 12 else ""
+    tag = fit(clean(named.tag), max(room - len(said), 1))
+    parts = line(*start, Segment(tag, "heading"), Segment(said, "warn"))
+    rule = width - line_width(parts) - line_width(tail) - 1
+    return line(*parts, Segment(f" {'─' * rule}" if rule > 0 else "", "dim"), *tail)
+
+
+def values_words(values: Values | None, *, at_cursor: bool, room: int) -> list[Segment]:
+    """``now 12.3  min 1  max 20``, or with a cursor ``mean``, ``min``, ``max`` and how many."""
+    if values is None:
+        return [Segment("no value", "label")]
+    pairs = [("min", values.low), ("max", values.high)]
+    first = ("mean", values.mean) if at_cursor else ("now", values.latest)
+    parts = _pair(*first)
+    for name, value in pairs:
+        more = [Segment("  "), *_pair(name, value)]
+        if line_width([*parts, *more]) <= room:
+            parts += more
+    if at_cursor and values.finite > 1:
+        more = [Segment(f"  of {values.finite:,}", "label")]
+        parts += more if line_width([*parts, *more]) <= room else []
+    return parts
+
+
+def legend_rows(
+    named: Named, values: Values | None, width: int, *, focused: bool, at_cursor: bool
+) -> list[Line]:
+    """A tag in the list at the side: its name, and below it value and range."""
+    mark = Segment("▸" if focused else " ", "accent")
+    name = fit(clean(named.tag), max(width - 3, 1))
+    head = line(mark, Segment(f"{named.letter} ", named.style), Segment(name, "heading"))
+    if values is None:
+        return [head, line(Segment("   no value", "label"))]
+    shown = values.mean if at_cursor else values.latest
+    low, high = short_number(values.low), short_number(values.high)
+    value = Segment(right(short_number(shown), _VALUE_CELLS), _style(shown))
+    span = f"  {right(low, _VALUE_CELLS)} … {high}" if values.finite else ""
+    return [head, line("   ", value, Segment(span, "label"))]
+
+
+def not_shown(bins: Bins, *, log: bool) -> str:
+    """What a chart of these bins has no place for, in words; empty if that is nothing."""
+    said: list[str] = []
+    strange = int(bins.not_finite.sum())
+    if strange:
+        nans, others = int(bins[Field.NANS].sum()), int(bins[Field.INFINITIES].sum())
+        said.append(f"{strange:,} NaN" if not others else f"{nans:,} NaN, {others:,} inf")
+    if log and (count := int(bins[Field.NOT_POSITIVE].sum())):
+        mixed = (bins[Field.MINIMUM] <= 0) & (bins[Field.MAXIMUM] > 0)
+        is_least = (mixed & (bins[Field.COUNT] >= _BRIEF_UPDATES)).any()
+        said.append(f"{'at least ' * bool(is_least)}{count:,} ≤ 0 not shown")
+    return ", ".join(said)
+
+
+def place_words(bins: Bins) -> list[tuple[str, str]]:
+    """Where these bins lie, on every axis: names and values."""
+    words: list[tuple[str, str]] = []
+    for axis, name in _AXES:
+        span = bins.span(axis)
+        if span is None:
+            continue
+        low, high = (time_label(value) if axis == "time" else f"{value:,.0f}" for value in span)
+        words.append((name, low if low == high else f"{low} to {high}"))
+    attempts = bins[Field.ATTEMPT]
+    if len(attempts) and attempts.max() > 1:
+        words.append(("attempt", f"{attempts.max():.0f}"))
+    return words
+
+
+def _pair(name: str, value: float) -> list[Segment]:
+    return [Segment(f"{name} ", "label"), Segment(short_number(value), _style(value))]
+
+
+def _style(value: float) -> Style:
+    return "value" if np.isfinite(value) else "bad"

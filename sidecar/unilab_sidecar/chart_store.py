@@ -1,0 +1,191 @@
+"""What one viewer keeps of the courses of the tags that somebody looks at. Pure.
+
+Tags are kept only when asked for (a run may have 12,345), at most ``MAX_TAGS`` at once. Their
+past is asked of the feed and comes in pieces, their present with the live records:
+
+1. :meth:`ChartStore.keep` names the tags. :attr:`ChartStore.wanted` says what is missing: per
+   tag the update sequence behind which its history is not known.
+2. The feed answers with :class:`HistoryPiece`: first blocks of the history, then the single
+   records behind the last whole block, up to the record that it handed over last. A block in
+   which an attempt began is better replaced by its single records: its ranges go backwards.
+   A piece may name several tags; it counts for those whose history ends at its ``after``.
+3. The piece with ``complete`` is handed over before any record behind its ``through``. From
+   then on :meth:`ChartStore.add_records` adds the live records, before that it passes over them.
+
+So every update is counted once, whatever the order in which somebody asks: a piece that does
+not continue what is here is the answer to an older question, and a record up to ``through`` is
+already here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from unilab_schema.updates import AttemptOpened, BinBlock, PointsUpdate, Supplement, Update
+from unilab_sidecar.chart_bins import MAX_BINS, NO_BINS, Bins, Course, Float64s
+from unilab_sidecar.chart_intake import of_blocks, of_point, of_records
+
+if TYPE_CHECKING:
+    from unilab_metrics.subscribe.history import HistoryRecord
+
+MAX_TAGS = 16
+"""A tag takes half a megabyte at most."""
+_WAITING = 64
+
+
+class Wanted(NamedTuple):
+    """The history of ``tag`` behind update sequence ``after`` is missing."""
+
+    tag: str
+    after: int
+
+
+@dataclass(frozen=True, slots=True)
+class HistoryPiece:
+    """The history of ``tags`` behind update sequence ``after``, up to ``through``.
+
+    ``blocks`` come before ``records``, both in rising order. ``newest``: the newest update
+    sequence of the run, for the progress. ``complete``: the live records go on from here.
+    """
+
+    tags: tuple[str, ...]
+    after: int
+    through: int
+    blocks: tuple[BinBlock, ...] = ()
+    records: tuple[HistoryRecord, ...] = ()
+    newest: int = 0
+    complete: bool = False
+
+
+@dataclass(slots=True, eq=False)
+class _Track:
+    course: Course
+    through: int = 0
+    newest: int = 0
+    complete: bool = False
+    waiting: list[Float64s] = field(default_factory=list[Float64s])
+
+    def settle(self) -> Course:
+        if self.waiting:
+            self.course.extend(np.concatenate(self.waiting, axis=1))
+            self.waiting.clear()
+        return self.course
+
+
+class ChartStore:
+    """The kept tags' courses. One owner, no locks; memory is bounded by the number of tags."""
+
+    def __init__(self, *, max_bins: int = MAX_BINS) -> None:
+        """``max_bins``: of each tag."""
+        self._max_bins = max_bins
+        self._tracks: dict[str, _Track] = {}
+        self._layout: tuple[str, ...] | None = None
+        self._columns: list[tuple[int, _Track]] = []
+        self._opened: AttemptOpened | None = None
+
+    @property
+    def tags(self) -> tuple[str, ...]:
+        """The tags that are kept."""
+        return tuple(self._tracks)
+
+    def keep(self, tags: Iterable[str]) -> None:
+        """Keeps these tags, at most ``MAX_TAGS``, and forgets all others."""
+        wanted = list(dict.fromkeys(tags))[:MAX_TAGS]
+        if wanted != list(self._tracks):
+            old = self._tracks
+            self._tracks = {tag: old.get(tag) or _Track(Course(self._max_bins)) for tag in wanted}
+            self._layout = None
+
+    @property
+    def wanted(self) -> tuple[Wanted, ...]:
+        """What the feed should be asked for; the same until a piece has come."""
+        return tuple(Wanted(t, k.through) for t, k in self._tracks.items() if not k.complete)
+
+    def progress(self, tag: str) -> float:
+        """How much of the tag's history is here, from 0 to 1 (all of it)."""
+        track = self._tracks.get(tag)
+        if track is None:
+            return 0.0
+        return 1.0 if track.complete else min(track.through / max(track.newest, 1), 0.99)
+
+    def bins(self, tag: str) -> Bins:
+        """The tag's course, empty if it is not kept; valid until more is added."""
+        track = self._tracks.get(tag)
+        return NO_BINS if track is None else track.settle().bins()
+
+    def add_piece(self, piece: HistoryPiece) -> None:
+        """Takes a stretch of the past."""
+        tracks = {
+            tag: track
+            for tag in piece.tags
+            if (track := self._tracks.get(tag)) is not None
+            and not track.complete
+            and track.through == piece.after
+        }
+        blocks = [block for block in piece.blocks if block.first > piece.after]
+        for tag, table in of_blocks(blocks):
+            if tag in tracks:
+                tracks[tag].waiting.append(table)
+        covered = max([piece.after, *(block.last for block in blocks)])
+        for track in tracks.values():
+            track.through = covered
+        self._take(piece.records, list(tracks.values()))
+        for track in tracks.values():
+            track.through, track.complete = max(piece.through, covered), piece.complete
+            track.newest = max(piece.newest, piece.through)
+
+    def add_records(self, records: Iterable[HistoryRecord]) -> None:
+        """Takes live entries of the history; only updates, supplements and points count."""
+        self._take(records, [track for track in self._tracks.values() if track.complete])
+
+    def _take(self, records: Iterable[HistoryRecord], tracks: Sequence[_Track]) -> None:
+        alike: list[HistoryRecord] = []
+        for record in records:
+            if isinstance(record.entry, Update | Supplement):
+                if alike and record.tags is not alike[-1].tags:
+                    self._take_alike(alike, tracks)
+                    alike = []
+                alike.append(record)
+            elif isinstance(record.entry, PointsUpdate):
+                self._take_alike(alike, tracks)
+                alike = []
+                self._take_points(record.sequence, record.entry, tracks)
+            elif isinstance(record.entry, AttemptOpened):
+                self._opened = record.entry
+        self._take_alike(alike, tracks)
+
+    def _take_alike(self, records: Sequence[HistoryRecord], tracks: Sequence[_Track]) -> None:
+        """Records of one layout."""
+        if not records or not tracks:
+            return
+        tags = records[0].tags
+        if tags is not self._layout:
+            self._layout = tags
+            self._columns = [
+                (place, self._tracks[tag]) for place, tag in enumerate(tags) if tag in self._tracks
+            ]
+        columns = [(place, track) for place, track in self._columns if track in tracks]
+        for through in {track.through for _place, track in columns}:
+            fresh = [record for record in records if record.sequence > through]
+            behind = [(place, track) for place, track in columns if track.through == through]
+            tables = of_records(fresh, [place for place, _track in behind])
+            for (_place, track), table in zip(behind, tables, strict=True):
+                track.waiting.append(table)
+                if len(track.waiting) >= _WAITING:
+                    track.settle()
+        for _place, track in columns:
+            track.through = max(track.through, records[-1].sequence)
+
+    def _take_points(self, sequence: int, entry: PointsUpdate, tracks: Sequence[_Track]) -> None:
+        for point in entry.frame.points:
+            track = self._tracks.get(point.tag)
+            if track in tracks and track is not None and sequence > track.through:
+                track.waiting.append(of_point(point, entry.attempt, self._opened))
+                if len(track.waiting) >= _WAITING:
+                    track.settle()
+        for track in tracks:
+            track.through = max(track.through, sequence)

@@ -1,0 +1,113 @@
+r"""The filter language of every list: words, ``!not``, ``/regex/``. Pure.
+
+All terms must hold. A word is found anywhere in the name, whatever its case; ``!`` in front
+turns a term around; ``/…/`` is a regular expression, in which blanks count and ``\/`` is a
+slash (a missing last slash is added, so that a filter works while it is typed). A slash inside
+a word is an ordinary character: ``loss/critic`` is a word.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+from unilab_sidecar.pattern import Pattern, PatternError
+
+MAX_TEXT = 500
+"""Characters of a filter that are heeded."""
+
+
+@dataclass(frozen=True, slots=True)
+class Term:
+    """One condition: ``word`` in lower case, or ``pattern``. ``negated``: must not hold."""
+
+    word: str = ""
+    pattern: Pattern | None = None
+    negated: bool = False
+
+    def holds(self, name: str, lowered: str) -> bool:
+        """Whether the name fulfils it."""
+        found = self.word in lowered if self.pattern is None else self.pattern.is_in(name)
+        return found != self.negated
+
+
+@dataclass(frozen=True, slots=True)
+class Filter:
+    """Terms that must all hold; none: everything passes. ``problem``: what is wrong with the
+    text, empty if nothing is; a term with a problem is left out."""
+
+    terms: tuple[Term, ...] = ()
+    problem: str = ""
+
+    def passes(self, name: str) -> bool:
+        """Whether the name is shown."""
+        lowered = name.lower()
+        return all(term.holds(name, lowered) for term in self.terms)
+
+    def select(self, names: Sequence[str]) -> tuple[str, ...]:
+        """The names that are shown, in their order."""
+        kept = list(names)
+        # Words are cheap and leave few names for the patterns.
+        for term in sorted(self.terms, key=lambda term: term.pattern is not None):
+            kept = [name for name in kept if term.holds(name, name.lower())]
+        return tuple(kept)
+
+
+@lru_cache(maxsize=64)
+def parse_filter(text: str) -> Filter:
+    """What somebody typed as a filter. Never raises."""
+    terms: list[Term] = []
+    problem = ""
+    for token, is_pattern, negated in _tokens(text[:MAX_TEXT]):
+        if not token:
+            continue
+        if not is_pattern:
+            terms.append(Term(token.lower(), negated=negated))
+            continue
+        try:
+            terms.append(Term(pattern=Pattern(token), negated=negated))
+        except PatternError as error:
+            problem = f"/{token}/: {error}"
+    return Filter(tuple(terms), problem)
+
+
+@lru_cache(maxsize=8)
+def selected(names: tuple[str, ...], text: str) -> tuple[str, ...]:
+    """The names that pass the filter ``text``; the same question again costs nothing."""
+    return parse_filter(text).select(names) if text.strip() else names
+
+
+def _tokens(text: str) -> list[tuple[str, bool, bool]]:
+    """Each term's text, whether it is a pattern, and whether it is turned around."""
+    found: list[tuple[str, bool, bool]] = []
+    at = 0
+    while at < len(text):
+        if text[at].isspace():
+            at += 1
+            continue
+        negated = text[at] == "!"
+        at += negated
+        if text[at : at + 1] == "/":
+            token, at = _pattern(text, at + 1)
+            found.append((token, True, negated))
+            continue
+        end = at
+        while end < len(text) and not text[end].isspace():
+            end += 1
+        found.append((text[at:end], False, negated))
+        at = end
+    return found
+
+
+def _pattern(text: str, at: int) -> tuple[str, int]:
+    """The pattern that begins at ``at``, and where the text goes on behind it."""
+    characters: list[str] = []
+    while at < len(text) and text[at] != "/":
+        if text[at] == "\\" and at + 1 < len(text):
+            if text[at + 1] != "/":
+                characters.append("\\")
+            at += 1
+        characters.append(text[at])
+        at += 1
+    return "".join(characters), at + 1
