@@ -19,7 +19,7 @@ Slow parts, and what the sidecar then says to be the bottleneck
   prefetch   gathering the next batches     Replay Batch Wait
   ingress    writing into the bounded ring  Replay Write of the collector
   submit     background copies              H2D Submit, no iteration time lost
-  Each takes slow.wait_ms=100 longer every time, submit at most a third of an iteration.
+  Each takes slow.wait_ms=150 longer every time, submit at most a third of an iteration.
 
 \b
 Exit codes
