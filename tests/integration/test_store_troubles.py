@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import datetime as dt
 import os
+import socket
 import threading
 import time
 import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -16,6 +18,7 @@ from stores_on_paper import HangingStore, PaperStore, RaisingStore, initialise
 
 import unilab_metrics as um
 from unilab_metrics.publish.losses import STORE_UNUSABLE
+from unilab_metrics.run import torch_store
 from unilab_metrics.run.torch_store import Store, TorchStore
 
 
@@ -162,3 +165,25 @@ def test_a_server_that_is_gone_costs_no_stack_trace(capfd: pytest.CaptureFixture
     # Nothing of ours has kept the server, so that its port can be had again.
     dist.TCPStore("127.0.0.1", port, 1, True)
     assert "recvValue" not in capfd.readouterr().err
+
+
+@pytest.mark.parametrize("use_libuv", [False, True])
+def test_torchs_server_answers_what_shows_that_it_works(use_libuv: bool):
+    dist = pytest.importorskip("torch.distributed")
+    server = Box()
+    server.store = dist.TCPStore("127.0.0.1", 0, 1, True, use_libuv=use_libuv)
+    with socket.create_connection(("127.0.0.1", server.store.port), 20) as made:
+        assert torch_store.ping(made)
+    server.store = None
+
+
+def test_a_stopped_server_holds_nobody_up(monkeypatch: pytest.MonkeyPatch):
+    pytest.importorskip("torch.distributed")
+    monkeypatch.setattr(torch_store, "_PING_ANSWER_S", 0.1)
+    troubles = list[str]()
+    with socket.create_server(("127.0.0.1", 0)) as nobody:
+        # The kernel takes connections for it; a client of torch's would wait for ever.
+        store = SimpleNamespace(host="127.0.0.1", port=nobody.getsockname()[1], clone=pytest.fail)
+        visitor = TorchStore(troubles.append, find=lambda: store)
+        visitor.visit(lambda _: pytest.fail("was asked"))
+    assert troubles == ["TimeoutError: timed out"]

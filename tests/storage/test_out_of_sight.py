@@ -15,6 +15,7 @@ from unilab_metrics.run.verify_sources import ELSEWHERE, GONE, LIVE, source_fact
 from unilab_metrics.storage.filesystem import boot_id
 from unilab_metrics.storage.lease import Lease
 from unilab_metrics.storage.orphans import is_out_of_sight, runs_here
+from unilab_metrics.storage.process_table import pid_space
 from unilab_schema.identity import Identity, SourceKey
 
 
@@ -49,3 +50,7 @@ def test_a_pid_of_a_container_names_no_process_of_this_one(tmp_path: Path) -> No
     )
     assert runs_here(parent)
     assert not runs_here(msgspec.structs.replace(parent, host="the-container"))
+    here = msgspec.structs.replace(parent, pid_space=pid_space())
+    assert runs_here(here)
+    # Containers of one pod have one name, and each its own pids.
+    assert not runs_here(msgspec.structs.replace(here, pid_space=pid_space() + 1))

@@ -314,7 +314,10 @@ def test_ranks_whose_training_has_let_its_store_go_meet_all_the_same(
             del limit
 
     class Connected:
-        def close(self) -> None:
+        def __enter__(self) -> None:
+            pass
+
+        def __exit__(self, *_: object) -> None:
             pass
 
     is_up = [True]
@@ -326,6 +329,7 @@ def test_ranks_whose_training_has_let_its_store_go_meet_all_the_same(
         return Connected()
 
     monkeypatch.setattr(torch_store.socket, "create_connection", connect)
+    monkeypatch.setattr(torch_store, "ping", lambda _: True)
     torch = Distributed(Server())
     meeting = Meeting(run_dir, lambda: torch.store, monkeypatch)
     assert meeting.turn() == [None]

@@ -5,7 +5,8 @@ visits, because one that somebody still holds keeps its port; what is kept is a 
 which goes on when the training has let its store go and the server is still there, as torchrun's
 is. A visit is made of operations that answer at once; a store that does not work, or is slow, is
 left alone for a while, which is shorter as long as something depends on it. What cannot be bounded is
-an operation whose answer never comes, so a store on the network is only asked if its port answers.
+an operation whose answer never comes, so a store on the network is only asked if its server has just
+answered another one: a stopped process, too, has a port that can be connected to.
 """
 
 from __future__ import annotations
@@ -29,6 +30,11 @@ _PAUSE_PER_SECOND = 5.0
 _NEEDED_PAUSE_PER_SECOND = 1.0
 _CONNECT_S = 0.3
 _ANSWER = timedelta(seconds=2)
+_PING_ANSWER_S = 1.0
+_PINGED_FROM = (2, 4)
+_VALIDATE, _PING = b"\x00\xce\xf7\x85\x3c", b"\x0d"
+"""How a client of torch's begins: a magic number, then a number that comes back."""
+_NONCE = b"unil"
 _MOST_WRAPPINGS = 32
 
 
@@ -180,13 +186,31 @@ def _open(store: Any) -> Store:
     if not isinstance(host, str) or not isinstance(port, int):
         return store
     # A server that is gone costs minutes otherwise, and torch prints a stack trace.
-    socket.create_connection((host, port), _CONNECT_S).close()
+    with socket.create_connection((host, port), _CONNECT_S) as made:
+        if _torch_version() >= _PINGED_FROM:
+            ping(made)
     clone = getattr(store, "clone", None)
     if clone is None:
         return store
     own = clone()
     own.set_timeout(_ANSWER)
     return own
+
+
+def ping(made: socket.socket) -> bool:
+    """Whether the server at the other end is torch's and at work. One that does not understand
+    closes the connection. Raises ``TimeoutError`` for one that is there and does nothing."""
+    made.settimeout(_PING_ANSWER_S)
+    with suppress(ConnectionError):
+        made.sendall(_VALIDATE + _PING + _NONCE)
+        return made.recv(len(_NONCE)) == _NONCE
+    return False
+
+
+def _torch_version() -> tuple[int, ...]:
+    version = str(getattr(sys.modules.get("torch"), "__version__", ""))
+    numbers = version.split(".")[:2]
+    return tuple(int(number) for number in numbers) if all(map(str.isdigit, numbers)) else ()
 
 
 def _look_around(store: Store) -> None:
