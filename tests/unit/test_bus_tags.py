@@ -10,6 +10,7 @@ from unilab_metrics.aggregate.folding.state import AggregatorState
 from unilab_metrics.aggregate.receiving.bus_meter import INTERVAL_NS, BusMeter, CommitTimes
 from unilab_metrics.aggregate.receiving.peers import Peer
 from unilab_schema.control import SourceFigures
+from unilab_schema.frames import Drops, End
 from unilab_schema.metrics import BUS, MetricTable
 
 
@@ -121,3 +122,15 @@ def test_the_meter_tells_only_what_is_new_and_not_too_often() -> None:
     assert meter.untold_bad_messages == 0
     assert meter.news(2) is None
     assert meter.news(1 + INTERVAL_NS) == BusNews()
+
+
+def test_the_newest_word_of_a_source_on_its_troubles_counts() -> None:
+    run, _, one, collector = two_ranks()
+    run.fold(collector.batch(Drops({"bad_tag": 1}, {"key_refused": 1})))
+    source = run.state.data.sources[collector.index]
+    assert (source.drops, source.troubles) == ({"bad_tag": 1}, {"key_refused": 1})
+    run.fold(collector.batch(Drops({"bad_tag": 1}, {"key_refused": 2})))
+    assert source.troubles == {"key_refused": 2}
+    run.fold(one.batch(End("completed", 0, 0, {}, {"store_unusable": 3})))
+    ended = run.state.data.sources[one.index]
+    assert (ended.drops, ended.troubles) == ({}, {"store_unusable": 3})
