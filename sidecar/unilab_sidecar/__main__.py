@@ -111,7 +111,7 @@ def _run_screen(feed: Feed, *, exit_with_run: bool) -> tuple[Failure | None, int
     from unilab_sidecar.app import SidecarApp
 
     app = SidecarApp(feed, exit_with_run=exit_with_run)
-    # X10 mouse reports past column 95 are no valid UTF-8 and would end the input thread.
+    # Nothing here is clicked, and text is selected and copied as in any terminal.
     failure = app.run(mouse=False)
     return failure, app.return_code or 0
 

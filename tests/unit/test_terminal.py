@@ -6,6 +6,7 @@ import os
 import pty
 import signal
 import subprocess
+import sys
 import termios
 from pathlib import Path
 
@@ -94,10 +95,16 @@ def test_the_settings_of_a_shell_in_front_stay(monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_a_view_that_was_put_aside_ends_in_order() -> None:
-    with subprocess.Popen(["sleep", "60"]) as process:
+    code = (
+        "import os, signal; signal.signal(signal.SIGTERM, lambda *_: os._exit(7));"
+        "os.write(1, b'-'); signal.pause()"
+    )
+    with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        process.stdout.read(1)
         process.send_signal(signal.SIGSTOP)
         View(process, owns_screen=True).close(0.0)
-    assert process.returncode == -signal.SIGTERM
+    assert process.returncode == 7
 
 
 def test_a_terminal_that_is_gone_is_no_error() -> None:
