@@ -89,8 +89,12 @@ class Bins:
         return self.table[field]
 
     def where(self, wanted: Bools) -> Bins:
-        """Some of the bins."""
-        return Bins(self.table[:, wanted])
+        """Some of the bins; no copy if they lie together."""
+        places = np.flatnonzero(wanted)
+        count = len(places)
+        if count and places[-1] - places[0] + 1 == count:
+            return Bins(self.table[:, places[0] : places[0] + count])
+        return Bins(self.table[:, places])
 
     def along(self, axis: XAxis) -> tuple[Float64s, Float64s]:
         """Where each bin begins and ends on an axis; NaN where that is unknown."""

@@ -6,6 +6,7 @@ and ``|``. Every cell has one style: that of what was drawn there last.
 
 from __future__ import annotations
 
+from functools import lru_cache
 from itertools import pairwise
 
 import numpy as np
@@ -35,9 +36,6 @@ class Canvas:
         self._style = np.zeros((rows, columns), dtype=np.intp)
         self._styles: list[Style] = ["plain"]
         self._heights = np.arange(self.dots_down)[:, None]
-        across = np.arange(self.dots_across)
-        self._checks = (self._heights + across) % 2 == 0
-        self._sparse = (self._heights % 2 == 0) & ((self._heights // 2 + across) % 2 == 0)
 
     def band(self, top: Ints, bottom: Ints, wanted: Bools, style: Style, *, sparse: bool) -> None:
         """Per dot column the stretch from ``top`` to ``bottom``: both ends always, so that the
@@ -45,7 +43,11 @@ class Canvas:
         fourth, where bands lie on each other)."""
         inside = (self._heights >= top) & (self._heights <= bottom) & wanted
         is_end = (self._heights == top) | (self._heights == bottom)
-        self._put(self._fill, inside & ((self._sparse if sparse else self._checks) | is_end), style)
+        self._put(
+            self._fill,
+            inside & (_pattern(self.dots_down, self.dots_across, sparse=sparse) | is_end),
+            style,
+        )
 
     def line(self, top: Ints, bottom: Ints, wanted: Bools, style: Style, letter: str = "") -> None:
         """Per dot column the stretch from ``top`` to ``bottom``, all of it. ``letter``: what a
@@ -53,21 +55,34 @@ class Canvas:
         dots = (self._heights >= top) & (self._heights <= bottom) & wanted
         if not self.unicode:
             # One character cannot show two lines: the one in front has it.
-            taken = _any_dot(self._cells(dots))
+            taken = self._cells_with(dots)
             self._line &= ~np.repeat(taken, self.down, axis=0)
         cells = self._put(self._line, dots, style)
         self._letters[cells] = ord(letter) if letter else 0
 
     def _put(self, layer: Bools, dots: Bools, style: Style) -> Bools:
         layer |= dots
-        cells = _any_dot(self._cells(dots))
+        cells = self._cells_with(dots)
         if style not in self._styles:
             self._styles.append(style)
         self._style[cells] = self._styles.index(style)
         return cells
 
-    def _cells(self, dots: Bools) -> Bools:
-        return np.reshape(dots, (self.rows, self.down, self.columns, self.across))
+    def _cells_with(self, dots: Bools) -> Bools:
+        """Which cells have any of the dots. Slices, because reductions over two and four are
+        many times slower."""
+        found = dots[:: self.down] | dots[1 :: self.down] | dots[2 :: self.down]
+        if self.down > 3:
+            found |= dots[3 :: self.down]
+        return found if self.across == 1 else found[:, ::2] | found[:, 1::2]
+
+    def _weighed(self, dots: Bools, weights: npt.NDArray[np.uint32]) -> npt.NDArray[np.uint32]:
+        """Per cell the sum of its dots' weights."""
+        total = np.zeros((self.rows, self.columns), dtype=np.uint32)
+        for row in range(self.down):
+            for column in range(self.across):
+                total += dots[row :: self.down, column :: self.across] * weights[row, column]
+        return total
 
     def lines(self, *, cursor: int | None = None) -> list[Line]:
         """The canvas as text. ``cursor``: a column of cells that is marked."""
@@ -80,40 +95,43 @@ class Canvas:
                 self._styles.append("value")
             styles = np.array(styles)
             styles[:, cursor] = self._styles.index("value")
-        return [self._text(codes[row], styles[row]) for row in range(self.rows)]
+        # A blank has no style of its own: it goes with what is before it.
+        shown = np.where(codes != ord(" "), np.arange(self.columns), 0)
+        styles = np.take_along_axis(styles, np.maximum.accumulate(shown, axis=1), axis=1)
+        texts = codes.astype("<u4").tobytes().decode("utf-32-le")
+        return [
+            self._line_of(texts[row * self.columns : (row + 1) * self.columns], styles[row])
+            for row in range(self.rows)
+        ]
 
     def _codes(self) -> npt.NDArray[np.uint32]:
-        line = self._cells(self._line)
-        fill = self._cells(self._fill)
-        has_line = _any_dot(line)
+        has_line = self._cells_with(self._line)
         if not self.unicode:
-            codes = np.where(
-                self._letters > 0, self._letters, _ASCII_LINE[_weighed(line, _ASCII_BITS)]
-            )
-            return np.where(~has_line & _any_dot(fill), _ASCII_FILL, codes).astype(np.uint32)
+            drawn = _ASCII_LINE[self._weighed(self._line, _ASCII_BITS)]
+            codes = np.where(self._letters > 0, self._letters, drawn)
+            is_band = ~has_line & self._cells_with(self._fill)
+            return np.where(is_band, _ASCII_FILL, codes).astype(np.uint32)
         # A line must not drown in its own band.
-        dots = np.logical_or(line, np.logical_and(fill, ~has_line[:, None, :, None]))
-        bits = _weighed(dots, _BRAILLE_BITS)
+        fill = np.where(has_line, 0, self._weighed(self._fill, _BRAILLE_BITS))
+        bits = self._weighed(self._line, _BRAILLE_BITS) + fill
         return np.where(bits > 0, bits + _BRAILLE, ord(" ")).astype(np.uint32)
 
-    def _text(self, codes: npt.NDArray[np.uint32], styles: Ints) -> Line:
-        text = codes.astype("<u4").tobytes().decode("utf-32-le")
-        # A blank has no style of its own; it goes with what is before it.
-        changes = np.flatnonzero(np.diff(styles)) + 1
+    def _line_of(self, text: str, styles: Ints) -> Line:
+        changes = np.flatnonzero(styles[1:] != styles[:-1]) + 1
         edges = [0, *changes.tolist(), len(text)]
         return tuple(
             Segment(text[first:last], self._styles[styles[first]])
             for first, last in pairwise(edges)
-            if last > first
         )
 
 
-def _any_dot(cells: Bools) -> Bools:
-    return np.asarray(np.any(cells, axis=(1, 3)), dtype=bool)
-
-
-def _weighed(cells: Bools, weights: npt.NDArray[np.uint32]) -> npt.NDArray[np.uint32]:
-    return np.asarray(np.einsum("rdca,da->rc", cells, weights), dtype=np.uint32)
+@lru_cache(maxsize=16)
+def _pattern(down: int, across: int, *, sparse: bool) -> Bools:
+    """Every other dot, or every fourth."""
+    rows, columns = np.arange(down)[:, None], np.arange(across)
+    if sparse:
+        return (rows % 2 == 0) & ((rows // 2 + columns) % 2 == 0)
+    return (rows + columns) % 2 == 0
 
 
 def dot_rows(fractions: Float64s, dots_down: int) -> Ints:

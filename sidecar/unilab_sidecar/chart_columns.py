@@ -37,13 +37,16 @@ def segments(bins: Bins, most: int) -> list[Bins]:
     return [Bins(bins.table[:, first:last]) for first, last in pairwise(edges) if last > first]
 
 
-def columns_of(bins: Bins, axis: XAxis, span: Span, count: int, scale: Scale) -> Columns:
-    """One attempt's bins in ``count`` columns over ``span``."""
+def columns_of(
+    bins: Bins, axis: XAxis, span: Span, count: int, scale: Scale, *, with_band: bool = True
+) -> Columns:
+    """One attempt's bins in ``count`` columns over ``span``, also without the band."""
     low, high, line = (np.full(count, np.nan) for _ in range(3))
     made = Columns(low, high, line)
     begins, ends = _edges(bins, axis, span, count)
-    is_inside = (ends >= 0) & (begins < count)
-    _put_band(bins.where(is_inside), begins[is_inside], ends[is_inside], made, scale)
+    if with_band:
+        is_inside = (ends >= 0) & (begins < count)
+        _put_band(bins.where(is_inside), begins[is_inside], ends[is_inside], made, scale)
     _put_line(bins, (begins + ends) / 2, made, scale)
     return made
 
@@ -52,7 +55,10 @@ def letters(bins: Bins, axis: XAxis, span: Span, count: int) -> str:
     """``N`` per cell with a NaN, ``I`` with an infinity, ``X`` with both; blanks elsewhere."""
     kinds = np.zeros(count, dtype=np.intp)
     for bit, field in ((1, Field.NANS), (2, Field.INFINITIES), (3, Field.STRANGE)):
-        some = bins.where(bins[field] > 0)
+        has_some = bins[field] > 0
+        if not has_some.any():
+            continue
+        some = bins.where(has_some)
         _begins, ends = _edges(some, axis, span, count)
         # Where in a long bin it was, nobody knows: its end is as good as any.
         kept = (ends >= 0) & (ends < count)

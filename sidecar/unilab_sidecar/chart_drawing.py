@@ -148,7 +148,14 @@ class _Drawn(NamedTuple):
 def _in_columns(curve: Curve, frame: Frame, count: int) -> _Drawn:
     scale = curve.scale or frame.scale
     parts = segments(curve.bins, MAX_ATTEMPTS)
-    return _Drawn(curve, [columns_of(b, frame.axis, frame.span, count, scale) for b in parts])
+    with_band = not curve.behind
+    return _Drawn(
+        curve,
+        [
+            columns_of(bins, frame.axis, frame.span, count, scale, with_band=with_band)
+            for bins in parts
+        ],
+    )
 
 
 def _ends_by_row(drawn: Sequence[_Drawn], rows: int) -> dict[int, Segment]:

@@ -120,8 +120,6 @@ class _Parser:
         bounds = self._bounds()
         if bounds is None:
             return node
-        if isinstance(node, Assertion):
-            raise PatternError("nothing to repeat")
         self._take("?")  # lazy or not, the answer is the same
         if self._bounds() is not None:
             raise PatternError("one repeat after another")
