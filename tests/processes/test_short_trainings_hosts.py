@@ -3,14 +3,18 @@ directory, and is let in when rank 0 closes already."""
 
 from __future__ import annotations
 
+import shutil
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from fault_oracle import compare
 from network_training import LEARNER_0, LEARNER_1, NetworkTraining
 from short_rank import COLLECT_VARIABLE, SLOW_VARIABLE
 from two_hosts import Host, TwoHosts, lacking
 
+from unilab_metrics.config import STORE_VARIABLE
 from unilab_metrics.run.summary import read_summary
 
 _LACKING = lacking()
@@ -84,3 +88,28 @@ def test_a_collector_of_the_other_host_that_is_behind_its_rank_is_waited_for(
     assert outcome.published == 2 + 3
     assert training.left_on_b() == []
     assert "unsent" not in words
+
+
+def test_a_rank_that_cannot_be_heard_is_named_on_both_sides_and_recovered_from_a_copy(
+    hosts: TwoHosts,
+) -> None:
+    training = Short(hosts, 0.0)
+    hosts.b.environment[STORE_VARIABLE] = "none"
+    training.start(STORE, LEARNER_0, LEARNER_1)
+    outcome = training.finish()
+    assert outcome.faults == ["1 lost: Ledger/learner-1-1-3: [0]"]
+    summary = read_summary(training.run_dir)
+    assert summary is not None
+    absent = "1 of 2 expected ranks were not heard (1); what they have logged waits in their spools"
+    assert any(warning.startswith(absent) for warning in summary["bus"]["warnings"])
+    (spool,) = training.left_on_b()
+    words = training.words_of(LEARNER_1)
+    assert f"3 unsent: these frames wait in {spool} (no aggregator has answered)" in words
+    assert f"--spool COPY` with a COPY of {spool.parent}" in words
+
+    copied = hosts.shared / "copy" / spool.parent.name
+    shutil.copytree(spool.parent, copied)
+    program = "from unilab_metrics.cli import main; main()"
+    recover = [sys.executable, "-c", program, "recover", str(training.run_dir)]
+    hosts.a.call(*recover, "--spool", str(copied), timeout_s=60)
+    assert compare(training).faults == []

@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 from sources_on_paper import MS, PaperRun, PaperSource, two_learners
 
+from unilab_metrics.aggregate.folding.attendance import words_on_absent
 from unilab_metrics.aggregate.folding.entries import OpenAttempt, SourceGone, SourceJoined
 from unilab_metrics.aggregate.folding.sources import SourceState
 from unilab_metrics.aggregate.receiving.receiver import admit
@@ -59,6 +60,20 @@ def counts(paper: PaperRun) -> list[tuple[int, int, int, dict[str, float]]]:
         (u.attempt, u.iteration, u.ranks_reported, values)  # type: ignore[union-attr]
         for u, values in paper.updates()
     ]
+
+
+def test_ranks_that_have_not_come_by_the_end_are_named_unless_they_were_before() -> None:
+    paper = PaperRun()
+    assert words_on_absent(paper.state.data) == ""
+    zero = paper.join(0, learners=3)
+    paper.fold(zero.iteration(1, {"a": 1.0}))
+    assert words_on_absent(paper.state.data) == (
+        "2 of 3 expected ranks were not heard (1, 2); what they have logged waits in their spools "
+        "for the next attempt, or for `recover`"
+    )
+    paper.settle(30_000)
+    assert words_on_absent(paper.state.data) == ""
+    assert len(warnings(paper)) == 1
 
 
 def test_ranks_that_never_come_are_named_once() -> None:

@@ -21,6 +21,7 @@ from unilab_metrics.aggregate.announcing.announcer import Announcer
 from unilab_metrics.aggregate.closing import Closing
 from unilab_metrics.aggregate.core import Core
 from unilab_metrics.aggregate.endurance import Endurance, needing, raise_descriptor_limit
+from unilab_metrics.aggregate.folding.attendance import words_on_absent
 from unilab_metrics.aggregate.journaling.blocks import BlockStore
 from unilab_metrics.aggregate.journaling.journal import Journal
 from unilab_metrics.aggregate.leaving.awaited import awaited
@@ -190,6 +191,10 @@ class _Aggregator:
         self._presence = Presence(self._run_dir, file)
         self._presence.show()
 
+    def _unheard(self) -> list[str]:
+        absent = words_on_absent(self._core.state.data)
+        return [*([absent] if absent else []), *self._beside.unheard()]
+
     def _is_known(self, incarnation: bytes) -> bool:
         return self._core.state.source_of(incarnation) is not None
 
@@ -222,7 +227,7 @@ class _Aggregator:
             announcer=self._announcer,
             writers=self._writers,
             endurance=self._endurance,
-            unheard=self._beside.unheard,
+            unheard=self._unheard,
             turn=self._turn,
             write_summary=self._write_summary,
         )

@@ -34,6 +34,19 @@ def absent_ranks(data: RunData) -> list[int]:
     return [rank for rank in range(data.expected_learners) if rank not in there]
 
 
+def words_on_absent(data: RunData) -> str:
+    """What is to be told of expected ranks when the attempt ends without them; empty if nothing is,
+    or if it was said when the iterations went on."""
+    absent = absent_ranks(data)
+    if len(absent) <= data.waived:
+        return ""
+    named = ", ".join(str(rank) for rank in absent[:MAX_NAMED_RANKS])
+    return (
+        f"{len(absent)} of {data.expected_learners} expected ranks were not heard ({named}); what "
+        "they have logged waits in their spools for the next attempt, or for `recover`"
+    )
+
+
 def missing_learners(data: RunData, reported: Iterable[int] = ()) -> int:
     """How many expected learner ranks have not come. ``reported``: sources of an iteration,
     whose ranks are there, survivors or not."""
