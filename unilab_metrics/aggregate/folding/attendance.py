@@ -38,7 +38,8 @@ def words_on_absent(data: RunData) -> str:
     """What is to be told of expected ranks when the attempt ends without them; empty if nothing is,
     or if it was said when the iterations went on."""
     absent = absent_ranks(data)
-    if len(absent) <= data.waived:
+    # Without any learner nobody has said how many there are.
+    if len(absent) <= data.waived or len(absent) == data.expected_learners:
         return ""
     named = ", ".join(str(rank) for rank in absent[:MAX_NAMED_RANKS])
     return (
