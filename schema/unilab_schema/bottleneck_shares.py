@@ -65,10 +65,8 @@ class Shares(NamedTuple):
 
 
 def read_shares(values: Mapping[str, float], algorithm: str) -> Shares | None:
-    """The shares of a run, ``None`` for an on-policy one and without a wall."""
+    """The shares of a run, ``None`` without a wall; an on-policy one has but its two slices."""
     family = family_of(algorithm)
-    if family == "on_policy":
-        return None
     # An algorithm without a profile of its own may use every known phase.
     profile = algorithm if family != "unknown" else _FULLEST_PROFILE
     wall_ms = learner_timeline(values, algorithm).wall_ms

@@ -72,12 +72,8 @@ class Collector:
         self._ingress = port.ingress
         self._metrics = metrics
         self._interval = options.training.collector_metrics_interval
-        self._env = CartReachEnv(
-            options.algo.num_envs,
-            options.env.episode_ticks,
-            seed,
-            wait_s=options.slow.wait_s("env"),
-        )
+        self._slow = options.slow
+        self._env = CartReachEnv(options.algo.num_envs, options.env.episode_ticks, seed)
         self._rewards = RewardMeans()
 
     def run(self) -> None:
@@ -113,8 +109,16 @@ class Collector:
             with self._metrics.phase("learner_action_wait"):
                 response = self._inference.wait(BLOCKED_REPORT_S)
             if response is not None:
+                if response.policy_version > 0:
+                    self._slow_down()
                 return response.actions
             self._report_blocked()
+
+    def _slow_down(self) -> None:
+        """The warm-up, which no policy serves, is over: whoever wants to see a slow part does
+        not want to wait for it."""
+        self._env.wait_s = self._slow.wait_s("env")
+        self._ingress.wait_s = self._slow.wait_s("ingress")
 
     def _write(self, rows: Array) -> None:
         while True:

@@ -41,7 +41,6 @@ class CollectorProcess:
             depth=options.training.replay_ingress_depth,
             slot_rows=options.slot_rows,
             width=TransitionLayout(OBSERVATION_SIZE, ACTION_SIZE).width,
-            wait_s=options.slow.wait_s("ingress"),
         )
         port = CollectorPort(client, writer)
         self._process = context.Process(

@@ -54,12 +54,10 @@ class StepResult(NamedTuple):
 class CartReachEnv:
     """``num_envs`` independent cart-poles that reset themselves. Owned by one thread."""
 
-    def __init__(
-        self, num_envs: int, episode_ticks: int, seed: int, *, wait_s: float = 0.0
-    ) -> None:
-        """``wait_s``: by how much the physics of a tick is slower than it could be."""
+    def __init__(self, num_envs: int, episode_ticks: int, seed: int) -> None:
         self.num_envs = num_envs
-        self._wait_s = wait_s
+        self.wait_s = 0.0
+        """By how much the physics of a tick is slower than it could be."""
         self._episode_ticks = episode_ticks
         self._random = np.random.default_rng(seed)
         self._backend = CartPoleBackend(num_envs)
@@ -85,7 +83,7 @@ class CartReachEnv:
                 self._apply_action(actions)
             with phase("env_step_backend"):
                 self._backend.step(self._actions)
-                wait(self._wait_s)
+                wait(self.wait_s)
         with phase("env_step_update_state"):
             self._ticks += 1
             terminated = self._terminated()

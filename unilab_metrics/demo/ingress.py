@@ -183,13 +183,13 @@ class IngressReader:
 
 
 def create_ingress(
-    context: SpawnContext, *, depth: int, slot_rows: int, width: int, wait_s: float = 0.0
+    context: SpawnContext, *, depth: int, slot_rows: int, width: int
 ) -> tuple[IngressWriter, IngressReader]:
-    """Both ends of a new ring of rows of ``width`` float32 values. ``wait_s``: of the writer."""
+    """Both ends of a new ring of rows of ``width`` float32 values."""
     ring = IngressRing(context, depth, slot_rows, width)
     published_ringer, published_listener = create_bell(context)
     released_ringer, released_listener = create_bell(context)
     return (
-        IngressWriter(ring, published_ringer, released_listener, wait_s),
+        IngressWriter(ring, published_ringer, released_listener),
         IngressReader(ring, published_listener, released_ringer),
     )

@@ -12,7 +12,8 @@ SlowPart = Literal["env", "learner", "inference", "prefetch", "ingress", "submit
 
 
 class SlowOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """``part`` really takes ``wait_ms`` longer each time, where its own clock runs.
+    """``part`` really takes ``wait_ms`` longer each time, where its own clock runs, once the
+    warm-up is over.
 
     ``env``: a tick's physics. ``learner``: an update. ``inference``: the policy's forward pass.
     ``prefetch``: gathering the next batches. ``ingress``: writing a tick's transitions into the
