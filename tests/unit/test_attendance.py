@@ -71,6 +71,7 @@ def test_ranks_that_have_not_come_by_the_end_are_named_unless_they_were_before()
         "2 of 3 expected ranks were not heard (1, 2); what they have logged waits in their spools "
         "for the next attempt, or for `recover`"
     )
+    paper.settle()
     paper.settle(30_000)
     assert words_on_absent(paper.state.data) == ""
     assert len(warnings(paper)) == 1
