@@ -28,6 +28,7 @@ PURE = [
     ),
     ROOT / "unilab_metrics" / "aggregate" / "journaling" / "binning.py",
     ROOT / "unilab_metrics" / "aggregate" / "leaving" / "awaited.py",
+    ROOT / "unilab_metrics" / "aggregate" / "leaving" / "beside.py",
     ROOT / "unilab_metrics" / "aggregate" / "leaving" / "left_elsewhere.py",
     *(
         ROOT / "unilab_metrics" / "publish" / f"{name}.py"

@@ -46,8 +46,7 @@ class Apart(NetworkTraining):
         return super().run_dir_on(place) if place == LEARNER_0 else ""
 
     def hears_the_collector(self) -> None:
-        """Once more has come from it. Nobody waits at the end for a process that was never
-        heard of."""
+        """Once more has come from it."""
         known = self._points()
         until(lambda: self._points() > known)
 
