@@ -94,3 +94,16 @@ def test_the_configuration_is_flat_dotted_keys() -> None:
     assert flat["algo.seed"] == 9
     assert flat["training.log_dir"] is None
     assert set(flat) == set(KNOWN_KEYS)
+
+
+def test_only_the_named_part_is_slow() -> None:
+    parts = ("env", "learner", "inference", "prefetch", "ingress", "submit")
+    assert [parse_options().slow.wait_s(part) for part in parts] == [0.0] * 6
+
+    slow = parse_options(["slow.part=prefetch", "slow.wait_ms=20"]).slow
+    assert [slow.wait_s(part) for part in parts] == [0.0, 0.0, 0.0, 0.02, 0.0, 0.0]
+
+
+def test_a_part_that_is_none_is_refused_with_the_words_that_are() -> None:
+    with pytest.raises(OptionError, match="Expected one of env, learner, inference, prefetch"):
+        parse_options(["slow.part=collector"])
