@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 from sources_on_paper import MS, PaperRun, PaperSource
 
@@ -107,6 +108,18 @@ def test_a_place_that_nobody_had_is_taken_also_after_the_goodbye() -> None:
     paper.fold(zero.end(t=50), one.iteration(1, {"a": 1.0}, t=49))
     assert ask(paper, hello(paper, 0, 60, "collector")) == "joined"
     assert ask(paper, hello(paper, 2, 60)) == "joined"
+
+
+def test_a_rank_of_another_world_is_of_the_next_attempt_also_after_a_goodbye() -> None:
+    paper = PaperRun(world_size=2)
+    zero = paper.join(0, learners=2, started=10)
+    paper.join(1, learners=2, started=11)
+    paper.fold(zero.end(t=50))
+    three = hello(paper, 2, 60)
+    assert ask(paper, three) == "joined"
+    run = msgspec.structs.replace(paper.run, world_size=3)
+    identity = msgspec.structs.replace(three.identity, run=run)
+    assert ask(paper, msgspec.structs.replace(three, identity=identity)) == "held"
 
 
 def test_who_is_started_after_rank_0_has_failed_is_of_the_next_attempt() -> None:

@@ -37,10 +37,16 @@ def replaces_a_lost_one(zero: SourceState, occupant: SourceState, identity: Iden
 
 def is_of_the_next_attempt(zero: SourceState, identity: Identity) -> bool:
     """Whether a process whose rank 0 is dead was started together with the next one."""
-    if identity.key.role == LEARNER and identity.run.world_size != zero.identity.run.world_size:
+    if is_of_another_world(zero, identity):
         return True
     same_clock = identity.boot_id == zero.identity.boot_id
     return same_clock and identity.started_mono_ns > zero.watermark_mono_ns > 0
+
+
+def is_of_another_world(zero: SourceState, identity: Identity) -> bool:
+    """Whether a learner was started with another number of ranks than rank 0."""
+    is_learner = identity.key.role == LEARNER
+    return is_learner and identity.run.world_size != zero.identity.run.world_size
 
 
 def was_double(occupant: SourceState, identity: Identity) -> bool:

@@ -21,6 +21,7 @@ from unilab_metrics.aggregate.receiving.attempts import (
     began_before_the_end,
     has_a_successor,
     is_of_an_earlier_attempt,
+    is_of_another_world,
     is_of_the_next_attempt,
     replaces_a_lost_one,
     started_before,
@@ -184,8 +185,10 @@ def _join(
     # A dead process of the same time only comes late: its place was taken meanwhile. How long a
     # rank 0 without a goodbye has lived after its last frame is not known.
     is_held = is_later and (may_wait or zero.ended is not None)
-    # Who comes after a failure is rather of the next attempt than late for this one.
-    must_wait = is_held if is_orphan else had_its_turn or (is_later and zero.ended != COMPLETED)
+    # Who comes after a failure is rather of the next attempt than late for this one. `sys.exit(1)`
+    # looks as if all had gone well.
+    is_next = zero.ended != COMPLETED or is_of_another_world(zero, identity)
+    must_wait = is_held if is_orphan else had_its_turn or (is_later and is_next)
     if has_ended and not is_orphan and not began_before_the_end(zero, identity):
         return _held(zero)
     if zero_is_gone and must_wait:
