@@ -179,7 +179,8 @@ def _draw_bands(canvas: Canvas, drawn: _Drawn, *, sparse: bool) -> None:
     for columns in drawn.attempts:
         top = dot_rows(columns.high, canvas.dots_down)
         bottom = dot_rows(columns.low, canvas.dots_down)
-        wanted = np.isfinite(columns.high) & (bottom - top > 1)
+        # A band no wider than a line would only blur it.
+        wanted = np.isfinite(columns.high) & (bottom - top > (canvas.down if sparse else 1))
         canvas.band(top, bottom, wanted, "dim", sparse=sparse)
 
 
@@ -189,7 +190,7 @@ def _draw_lines(canvas: Canvas, drawn: _Drawn) -> None:
     is_on: Bools = np.arange(canvas.dots_across) % (on + off) < on
     for place, columns in enumerate(drawn.attempts):
         is_newest = place == len(drawn.attempts) - 1
-        style: Style = "dim" if curve.behind or not is_newest else curve.style
+        style: Style = "dim" if curve.behind else curve.style if is_newest else "label"
         is_there = np.isfinite(columns.line)
         top, bottom = _connected(dot_rows(columns.line, canvas.dots_down), is_there)
         letter = "." if curve.behind else curve.letter

@@ -20,7 +20,6 @@ from unilab_sidecar.text import (
     clip,
     cut,
     fit,
-    left,
     line,
     width_of,
 )
@@ -151,7 +150,7 @@ def _row(tag: str, picker: Picker, *, is_marked: bool, width: int) -> Line:
     return line(
         Segment(mark, "accent"),
         Segment(box, "accent" if is_chosen else "dim"),
-        Segment(left(fit(clean(tag), width - 6), 1), "value" if is_marked else "plain"),
+        Segment(fit(clean(tag), width - 6), "value" if is_marked else "plain"),
     )
 
 

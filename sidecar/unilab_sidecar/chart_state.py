@@ -33,18 +33,28 @@ from unilab_sidecar.chart_picker import Picker, pick
 from unilab_sidecar.chart_store import MAX_TAGS
 
 Overlay = Literal["apart", "together", "scaled"]
-KEYS: tuple[tuple[str, str], ...] = (
-    ("/", "choose tags"),
-    ("x", "x axis"),
-    ("l y", "log scale"),
-    ("o", "overlay"),
-    ("c", "compare"),
-    ("← →", "cursor"),
-    ("+ - 0", "zoom"),
-    ("PgUp PgDn", "move"),
-    ("↑ ↓ Enter", "one chart"),
-    ("Del", "remove"),
-    ("Esc", "back"),
+
+
+class KeyHelp(NamedTuple):
+    """``short`` for the edge of the frame, ``long`` for the help."""
+
+    keys: str
+    short: str
+    long: str
+
+
+KEYS = (
+    KeyHelp("/", "choose tags", "choose tags: words, !not, /regex/"),
+    KeyHelp("x", "x axis", "x axis: iteration, environment steps, time"),
+    KeyHelp("l y", "log scale", "logarithmic value axis"),
+    KeyHelp("o", "overlay", "one chart per tag, one for all, all on their own scales"),
+    KeyHelp("c", "compare", "the earlier run beside this one"),
+    KeyHelp("← →", "cursor", "cursor (Shift: by ten), Home and End: to the edges"),
+    KeyHelp("+ - 0", "zoom", "zoom in and out around the cursor, 0: the whole run"),
+    KeyHelp("PgUp PgDn", "move", "move the window by half"),
+    KeyHelp("↑ ↓ Enter", "one chart", "another chart is meant, Enter: that one alone"),
+    KeyHelp("Del", "remove", "that chart away"),
+    KeyHelp("Esc", "back", "back: cursor, zoom, enlarged chart"),
 )
 _AXES: tuple[XAxis, ...] = ("iteration", "env_steps", "time")
 _OVERLAYS: tuple[Overlay, ...] = ("apart", "together", "scaled")

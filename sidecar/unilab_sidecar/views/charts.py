@@ -134,7 +134,7 @@ def _header(panes: Panes, whole: Span, width: int) -> Line:
         said = ["whole run"]
     else:
         times = (whole.high - whole.low) / max(span.high - span.low, 1e-300)
-        said = [f"zoom {short_number(times)}×"]
+        said = [f"zoom {times:.3g}×" if times < 1000 else f"zoom {short_number(times)}×"]
         said += ["follows the newest"] if state.zoom.high is None else []
     said += ["log scale"] if state.log_y else []
     said += [_OVERLAYS[state.overlay]] if len(state.shown) > 1 else []
@@ -189,8 +189,9 @@ def _nothing_chosen(data: ChartData, width: int) -> Block:
         line(Segment("type a few letters, then Enter.", "label")),
         (),
     ]  # fmt: skip
-    for keys, words in KEYS:
-        lines.append(line(Segment(f"  {keys:<11}", "value"), Segment(words, "label")))
+    lines += [
+        line(Segment(f"  {key.keys:<11}", "value"), Segment(key.long, "label")) for key in KEYS
+    ]
     return [clip(parts, width) for parts in lines]
 
 
@@ -208,8 +209,8 @@ def _nothing_there(data: ChartData, state: ChartState, named: list[Named]) -> Bl
 
 def _hint(width: int) -> str:
     hint = ""
-    for keys, words in KEYS:
-        longer = f"{hint} · {keys} {words}" if hint else f"{keys} {words}"
+    for key in KEYS:
+        longer = f"{hint} · " * bool(hint) + f"{key.keys} {key.short}"
         if len(longer) > width - 4:
             break
         hint = longer
