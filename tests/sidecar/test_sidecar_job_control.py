@@ -151,6 +151,7 @@ def test_a_shell_that_takes_the_terminal_without_a_word_is_left_alone(shell: She
     shell.until(lambda: not shell.screen.is_alternate)
     shell.enter("echo $((6*7))")
     shell.until_shown("42")
+    shell.until_prompt()
     assert PAINTED not in shell.screen.text
     assert shell.quiet_for(1.2) == b""
     assert not is_stopped(sidecar)

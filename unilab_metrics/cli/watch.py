@@ -79,7 +79,8 @@ def attach(run: str | None, *, key: Path | None, plain: bool, once: bool, wait: 
     """Open a sidecar on a run: the one in RUN_DIR, the one that listens at an address, or the
     newest live one of this machine, also if it is just starting.
 
-    It only reads: closing it, with q or Ctrl+C, never touches the training. Of a run that was cut
+    It only reads: closing it, with q or Ctrl+C, never touches the training. Ctrl+Z puts it aside
+    and fg brings it back, as with any program of a shell; as a background job it shows lines. Of a run that was cut
     off it says so, with what completes it; lines of text then end, unless --wait is given.
     """
     from unilab_metrics.run.processes import python_environment
