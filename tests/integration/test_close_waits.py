@@ -144,11 +144,12 @@ def test_several_threads_that_close_get_the_same_answer(tmp_path: Path, short_pa
 
 
 @pytest.mark.parametrize("is_exiting", [True, False])
+@pytest.mark.parametrize("raised", [SystemExit(7), LookupError("a handler of the training")])
 def test_who_interrupts_the_wait_is_told_what_is_left(
-    is_exiting: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    raised: BaseException, is_exiting: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def interrupt(*_: object) -> None:
-        raise SystemExit(7)
+        raise raised
 
     before = signal.signal(signal.SIGALRM, interrupt)
     publisher = spooled_publisher(tmp_path, rank=1)
@@ -159,11 +160,21 @@ def test_who_interrupts_the_wait_is_told_what_is_left(
             publisher.close(20.0)
             assert "1 unsent" in capsys.readouterr().err
         else:
-            with pytest.warns(RuntimeWarning, match="1 unsent"), pytest.raises(SystemExit):
+            with pytest.warns(RuntimeWarning, match="1 unsent"), pytest.raises(type(raised)):
                 publisher.close(20.0)
     finally:
         signal.signal(signal.SIGALRM, before)
     assert publisher._spool.inactive == "closed"
+
+
+def test_the_end_of_a_with_block_warns_at_its_own_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("unilab_metrics.publish.publisher.CLOSE_TIMEOUT_S", 0.0)
+    publisher = spooled_publisher(tmp_path, rank=1)
+    with pytest.warns(RuntimeWarning, match="1 unsent") as caught, publisher:
+        pass
+    assert [only.filename for only in caught] == [__file__]
 
 
 class Terminal:

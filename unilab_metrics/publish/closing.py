@@ -53,7 +53,7 @@ def deliver_and_close(
     """What ``Publisher.close()`` does, the first time; the warning is its caller's. Whether
     everything was delivered. ``is_exiting``: what is to be said goes to the error output.
 
-    Ctrl+C and ``sys.exit()`` of a signal handler cut the wait short, and are raised then."""
+    Ctrl+C, and whatever else a signal handler raises, cuts the wait short and is raised then."""
     if crash_points.armed:
         crash_points.reach("publisher.ending")
     if shipper is not None:
@@ -69,7 +69,7 @@ def deliver_and_close(
     interrupted: BaseException | None = None
     try:
         delivered = shipper is not None and shipper.finish(timeout_s)
-    except (KeyboardInterrupt, SystemExit) as error:
+    except BaseException as error:  # noqa: BLE001 - signal handlers raise what they like
         # Whoever waits is told not to; what is left is to be said all the same.
         interrupted = error
         delivered = shipper is not None and shipper.finish(0.0)

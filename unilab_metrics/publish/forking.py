@@ -7,10 +7,8 @@ it lives. The hooks are registered once per process, because Python cannot unreg
 
 from __future__ import annotations
 
-import inspect
 import os
 import threading
-import warnings
 from collections.abc import Generator
 from contextlib import contextmanager
 from typing import Protocol
@@ -37,7 +35,6 @@ FORKED_TEXT = (
     "calls connect()"
 )
 _START_S = 1.0
-_OURS = "unilab_metrics."
 _watched: list[ForkAware] = []
 _forking: list[ForkAware] = []
 
@@ -51,18 +48,6 @@ def forget(thing: ForkAware) -> None:
     """Tell ``thing`` of forks no longer; unknown ones are ignored."""
     if thing in _watched:
         _watched.remove(thing)
-
-
-def warn_caller(text: str) -> None:
-    """A ``RuntimeWarning`` at the line that has called the publisher of a spool that refuses."""
-    frame, level = inspect.currentframe(), 1
-    while frame is not None and str(frame.f_globals.get("__name__")).startswith(_OURS):
-        frame, level = frame.f_back, level + 1
-    try:
-        warnings.warn(text, RuntimeWarning, stacklevel=level)
-    except RuntimeWarning:
-        # Warnings are errors here, but a training must not end because of us.
-        return
 
 
 @contextmanager

@@ -264,7 +264,7 @@ class Publisher(Emitter):
         # In a forked child the thread that closes is not there.
         elif self._spool.inactive != losses.FORKED and not closing.wait(timeout_s):
             text = unsent.still_closing(self.unsent)
-            unsent.say(text, is_exiting=self._is_exiting, level=3)
+            unsent.say(text, is_exiting=self._is_exiting)
         return bool(closing.delivered)
 
     def _at_exit(self) -> None:

@@ -5,12 +5,12 @@ Nobody will ever look for its spool, which would stay in the node's memory.
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 from contextlib import suppress
 
 from unilab_metrics.publish import losses
 from unilab_metrics.publish.spool import Spool
+from unilab_metrics.publish.warning import warn_caller
 
 NO_RUN_TIMEOUT_S = 5.0
 """How long ``close()`` waits for a run that nobody has opened yet."""
@@ -32,5 +32,4 @@ def abandon(spool: Spool, records: int, text: str) -> None:
     spool.close(remove=True)
     with suppress(OSError):
         spool.directory.parent.rmdir()
-    with suppress(RuntimeWarning):  # warnings may be errors here; a training goes on
-        warnings.warn(text, RuntimeWarning, stacklevel=4)
+    warn_caller(text)

@@ -24,6 +24,7 @@ from unilab_metrics.publish.losses import Losses
 from unilab_metrics.publish.spool_files import QUOTA_BYTES, SEGMENT_BYTES, SpoolFiles
 from unilab_metrics.publish.spool_records import PayloadAt, SpoolRecords
 from unilab_metrics.publish.wakeup import Wakeup
+from unilab_metrics.publish.warning import warn_caller
 from unilab_metrics.storage.filesystem import private_directory
 from unilab_metrics.storage.lease import Lease
 from unilab_metrics.storage.spool_owner import RunFile, SpoolOwner
@@ -255,7 +256,7 @@ class Spool(SpoolRecords):
         self.losses.count(self.inactive)
         text, self._warning = self._warning, ""
         if text:
-            forking.warn_caller(text)
+            warn_caller(text)
 
     def before_fork(self) -> None:
         """Let no other thread be inside an append while the process is copied."""

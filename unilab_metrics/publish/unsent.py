@@ -6,11 +6,11 @@ import contextlib
 import os
 import shlex
 import sys
-import warnings
 from pathlib import Path
 from typing import NamedTuple
 
 from unilab_metrics.publish.delivery import Delivery
+from unilab_metrics.publish.warning import warn_caller
 from unilab_metrics.wording import agreeing, counted
 
 _SILENT_AFTER_S = 3.0
@@ -149,18 +149,9 @@ def still_closing(unsent: int) -> str:
     )
 
 
-def say(text: str, *, is_exiting: bool, level: int = 4) -> None:
-    """One ``RuntimeWarning``, or at the exit one line of the error output; never raises.
-    ``level``: how far up the caller of ``Publisher.close()`` is."""
-    if not text:
-        return
-    if is_exiting:
-        write_line(text)
-        return
-    try:
-        warnings.warn(text, RuntimeWarning, stacklevel=level)
-    except RuntimeWarning:
-        # Warnings are errors here, but a training must not end because of us.
+def say(text: str, *, is_exiting: bool) -> None:
+    """One ``RuntimeWarning``, or at the exit one line of the error output; never raises."""
+    if text and (is_exiting or not warn_caller(text)):
         write_line(text)
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import warnings
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from functools import partial
@@ -19,6 +18,7 @@ from unilab_metrics.helper_life import Trouble
 from unilab_metrics.publish import aggregator_care, losses
 from unilab_metrics.publish.opening import open_publisher
 from unilab_metrics.publish.publisher import Publisher
+from unilab_metrics.publish.warning import warn_caller
 from unilab_metrics.run import inheritance
 from unilab_metrics.run.binding import resolve_bind
 from unilab_metrics.run.directory import create_run_directory
@@ -125,7 +125,7 @@ def open_rank(wish: RankWish) -> Publisher:
         raise ValueError(f"log_interval {wish.log_interval} is less than 1")
     place = resolve_place(environ, rank=wish.rank, world_size=wish.world_size)
     if place.doubt:
-        _warn(f"{place.doubt}; taken for rank {place.rank} of {place.world_size}")
+        warn_caller(f"{place.doubt}; taken for rank {place.rank} of {place.world_size}")
     run = msgspec.structs.replace(wish.run, world_size=place.world_size)
     inherited = inheritance.read(environ, of_others=True)
     run_dir = wish.run_dir or inherited.run_dir
@@ -175,7 +175,9 @@ def open_rank(wish: RankWish) -> Publisher:
     find_bus = BusFinder(run_dir, launch, elsewhere)
     spools, unusable = _spools(launch)
     if opening is not None and opening.trouble:
-        _warn(f"{opening.trouble}; frames wait in {spools}, the run is opened when that works")
+        warn_caller(
+            f"{opening.trouble}; frames wait in {spools}, the run is opened when that works"
+        )
     publisher = open_publisher(
         SourceKey(place.rank, wish.role, wish.instance),
         run,
@@ -254,7 +256,7 @@ def _bind(asked: str | None) -> str:
         return resolve_bind(asked, os.environ)
     except ValueError as error:
         # init() has checked the argument; a wrong variable must not cost the run its metrics.
-        _warn(f"{error}; other nodes and remote viewers cannot reach this run")
+        warn_caller(f"{error}; other nodes and remote viewers cannot reach this run")
         return ""
 
 
@@ -269,10 +271,3 @@ def _publish_config(publisher: Publisher, config: dict[str, Any]) -> None:
         publisher.event("config", text)
     else:
         publisher.text("config", f"```\n{text}\n```")
-
-
-def _warn(text: str) -> None:
-    try:
-        warnings.warn(text, RuntimeWarning, stacklevel=4)
-    except RuntimeWarning:
-        return  # warnings are errors here, but a training must not end because of us
