@@ -220,10 +220,11 @@ class Course:
             # A run of thousands of attempts has no other way out.
             attempt_begins[:] = False
         while True:
-            self.resolution *= 2
+            # What came since the last time may still be finer than the grid.
             apart = (np.diff(np.floor(begins / self.resolution)) != 0) | attempt_begins
             if np.count_nonzero(apart) < most:
                 break
+            self.resolution *= 2
         firsts = np.concatenate([[0], np.flatnonzero(apart) + 1]).astype(np.intp)
         fewer = joined(table, firsts)
         self._size = fewer.shape[1]

@@ -87,7 +87,15 @@ def test_adding_costs_the_same_however_long_the_run(monkeypatch: pytest.MonkeyPa
         course.extend(bins_of(np.ones(100), first=first + 1))
     # Each one frees a quarter of the room.
     assert len(joins) <= 50_000 / 64
-    assert course.resolution >= 50_000 / 256
+
+
+@pytest.mark.parametrize("count", [1000, 10_000, 100_000])
+def test_bins_are_no_coarser_than_they_must_be(count: int):
+    course = Course(256)
+    course.extend(bins_of(np.ones(count)))
+    bins = course.bins()
+    assert len(bins) > 256 / 3
+    assert bins.updates.max() <= course.resolution <= 4 * count / 256
 
 
 def test_attempts_are_not_mixed_while_there_is_room():
