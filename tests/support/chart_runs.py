@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
@@ -63,7 +63,7 @@ def blocks_of(records: Sequence[HistoryRecord]) -> tuple[BinBlock, ...]:
 
 
 def store_of(
-    courses: dict[str, Sequence[float]], *, max_bins: int = 4096, attempts: Sequence[int] = ()
+    courses: Mapping[str, Sequence[float]], *, max_bins: int = 4096, attempts: Sequence[int] = ()
 ) -> ChartStore:
     """A store with these tags' values, one update each. ``attempts``: iterations at which the
     training began again, each at half of it."""
