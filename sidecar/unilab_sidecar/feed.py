@@ -30,6 +30,8 @@ BOX_BATCHES = 8
 WAIT_FOR_BUS_S = 0.5
 LOOK_S = 0.5
 """How often it is asked whether anybody is still at work on a run that says nothing."""
+OWN_PAUSE_S = 1.0
+"""Between two polls; a longer one is a stop of this process, or of whoever takes the batches."""
 
 
 class UpdateSource(Protocol):
@@ -147,12 +149,17 @@ class Feed:
         ended_attempt: int | None = None
         gone: tuple[str, ...] | None = None
         handed_over_s = head_at_s = looked_s = 0.0
+        polled_s = time.monotonic()
         head: Head | None = None
         while not self._is_over():
             records = source.poll(POLL_MS)
             snapshot = None if joined else source.snapshot()
             joined = joined or snapshot is not None
             now_s = time.monotonic()
+            if now_s - polled_s > OWN_PAUSE_S:
+                # In which nothing could be heard.
+                head_at_s += now_s - polled_s
+            polled_s = now_s
             if source.head is not head:
                 head, head_at_s = source.head, now_s
             behind = behind and _is_behind(records, head)

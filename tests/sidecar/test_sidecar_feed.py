@@ -85,6 +85,27 @@ def test_silence_still_gives_signs_of_life():
     assert ages == sorted(ages)
 
 
+class Still(FakeSource):
+    """The same announcement for ever; a poll takes as long as if we had been stopped in it."""
+
+    def poll(self, timeout_ms: int) -> list[HistoryRecord]:
+        time.sleep(0.3)
+        return []
+
+
+@pytest.mark.parametrize("own_pause_s", [0.2, 10.0])
+def test_a_stop_of_the_viewer_is_no_silence_of_the_aggregator(
+    own_pause_s: float, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr("unilab_sidecar.feed.OWN_PAUSE_S", own_pause_s)
+    feed = Feed(Still, wait_for_bus=False)
+    thread = running(feed)
+    batches = until(feed, 3)
+    feed.stop()
+    thread.join(5)
+    assert (batches[-1].head_age_s > 0.25) is (own_pause_s > 1.0)
+
+
 def test_a_run_that_is_not_there_is_a_failure_with_its_exit_code():
     def missing() -> FakeSource:
         raise ConnectionFileError("bus.json", "is missing")
