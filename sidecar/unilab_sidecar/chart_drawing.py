@@ -112,8 +112,8 @@ def draw(curves: Sequence[Curve], frame: Frame) -> Block:
     if frame.width < _NARROW:
         return [*body, *below]
     ticks = value_ticks(frame.scale, max(min(rows // 2 + 1, 6), 1))
-    labels = _labels_by_row(ticks, frame, rows)
-    ends = _ends_by_row(drawn, rows) if frame.ends else {}
+    labels = _labels_by_row(ticks, frame, canvas)
+    ends = _ends_by_row(drawn, canvas) if frame.ends else {}
     bar, tick_bar = ("│", "┤") if frame.unicode else ("|", "+")
     lines = [
         line(
@@ -127,15 +127,21 @@ def draw(curves: Sequence[Curve], frame: Frame) -> Block:
     return [*lines, *below]
 
 
-def _labels_by_row(ticks: Sequence[Tick], frame: Frame, rows: int) -> dict[int, str]:
+def _labels_by_row(ticks: Sequence[Tick], frame: Frame, canvas: Canvas) -> dict[int, str]:
+    rows = canvas.rows
     labels: dict[int, str] = {}
     for tick in ticks:
         fraction = float(frame.scale.fraction(np.array([tick.value]))[0])
-        row = round((1 - fraction) * (rows - 1))
+        row = _row_of(fraction, canvas) if -1e-6 <= fraction <= 1 + 1e-6 else rows
         text = tick.label + "%" * frame.percent
         if 0 <= row < rows and row not in labels:
             labels[row] = text if width_of(text) <= LABEL_CELLS else short_number(tick.value)
     return labels
+
+
+def _row_of(fraction: float, canvas: Canvas) -> int:
+    """The row of cells in which a dot at this height lies."""
+    return int(dot_rows(np.array([fraction]), canvas.dots_down)[0]) // canvas.down
 
 
 class _Drawn(NamedTuple):
@@ -158,15 +164,15 @@ def _in_columns(curve: Curve, frame: Frame, count: int) -> _Drawn:
     )
 
 
-def _ends_by_row(drawn: Sequence[_Drawn], rows: int) -> dict[int, Segment]:
+def _ends_by_row(drawn: Sequence[_Drawn], canvas: Canvas) -> dict[int, Segment]:
     """Letters where the curves end; where two end together, the next free row is as good."""
     ends: dict[int, Segment] = {}
     for curve, attempts in drawn:
         lines = [columns.line[np.isfinite(columns.line)] for columns in attempts]
         if curve.behind or not lines or not len(lines[-1]):
             continue
-        wanted = round((1 - min(max(float(lines[-1][-1]), 0.0), 1.0)) * (rows - 1))
-        free = [row for row in range(rows) if row not in ends]
+        wanted = _row_of(float(lines[-1][-1]), canvas)
+        free = [row for row in range(canvas.rows) if row not in ends]
         if free:
             row = min(free, key=lambda row: abs(row - wanted))
             ends[row] = Segment(curve.letter, curve.style)
@@ -228,6 +234,8 @@ def _below(curves: Sequence[Curve], frame: Frame) -> Block:
         kinds = {mark[place] for mark in marks} - {" "}
         if kinds:
             marked[place] = (kinds.pop() if len(kinds) == 1 else "X", "bad")
+    for place, attempt in _begins(curves, frame).items():
+        marked.setdefault(place, (str(attempt)[-1], "value"))
     if frame.cursor is not None and 0 <= frame.cursor < cells and frame.cursor not in marked:
         marked[frame.cursor] = ("▲" if unicode else "^", "value")
     start = 0
@@ -239,6 +247,17 @@ def _below(curves: Sequence[Curve], frame: Frame) -> Block:
     if frame.labelled and frame.rows >= 4:
         below.append(_x_labels(places, frame))
     return below
+
+
+def _begins(curves: Sequence[Curve], frame: Frame) -> dict[int, int]:
+    """Where the training began again, and as which attempt."""
+    begins: dict[int, int] = {}
+    for curve in curves:
+        for part in [] if curve.behind else segments(curve.bins, MAX_ATTEMPTS)[1:]:
+            first = float(part.along(frame.axis)[0][0])
+            if frame.span.low <= first <= frame.span.high:
+                begins[_cell_of(first, frame)] = int(part[Field.ATTEMPT][0])
+    return begins
 
 
 def _x_ticks(frame: Frame) -> list[Tick]:

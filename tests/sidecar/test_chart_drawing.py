@@ -192,6 +192,10 @@ def test_an_attempt_begins_a_line_of_its_own_and_lies_in_front():
     assert styles == {"label", "series1"}
     # Nothing leads from the end of the first attempt to the begin of the second.
     assert not plain(lines[3])[9:].strip()
+    # Also without colours it is seen where the second one began.
+    rule = plain(lines[-2])[9:]
+    assert rule[29 * 70 // 68] == "2"
+    assert sum(character.isalnum() for character in rule) == 1
 
 
 def test_many_attempts_are_drawn_as_few_segments():

@@ -140,6 +140,14 @@ def test_a_late_value_of_an_older_attempt_stays_there():
     assert bins[Field.MAXIMUM].tolist() == [1, 1, 1, 7, 1, 1, 1, 1, 1, 1]
 
 
+def test_a_late_value_of_an_attempt_without_any_is_kept():
+    course = Course()
+    course.extend(bins_of(np.ones(5), attempt=2, first=3))
+    course.extend(bins_of([7.0], attempt=1, first=4))
+    assert course.bins()[Field.COUNT].sum() == 6
+    assert course.bins()[Field.MAXIMUM].max() == 7
+
+
 @settings(max_examples=15, deadline=None)
 @given(st.integers(1, 4000), st.integers(0, 4000), st.integers(1, 3000), st.integers(0, 400))
 def test_past_and_present_meet_without_gap_and_without_doubling(count, joined_at, step, again):
