@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import msgspec
-from protocol_model_source import ModelSource
+from protocol_model_source import REPEATED, ModelSource
 from protocol_model_writer import ModelWriter
 
 from unilab_metrics.aggregate.folding.sources import SourceState
@@ -17,6 +17,8 @@ from unilab_schema.updates import EventUpdate, Supplement, Update
 
 if TYPE_CHECKING:
     from protocol_model_aggregator import ModelAggregator, Told
+
+AGAIN = " again"
 
 
 def check_told(told: dict[bytes, Told], state: AggregatorState) -> None:
@@ -66,13 +68,18 @@ def _each_iteration_once(history: list[HistoryRecord]) -> None:
 def _found(history: list[HistoryRecord]) -> dict[int, list[str]]:
     """What the history holds of each source, in its order."""
     found: dict[int, list[str]] = {}
+    places: set[tuple[int, int, str]] = set()
     for record in history:
         entry = record.entry
         if isinstance(entry, Update | Supplement):
             for tag, value in zip(record.tags, record.values().tolist(), strict=True):
                 if tag.startswith("v"):
-                    assert value == entry.iteration
-                    found.setdefault(int(tag[1:]), []).append(f"v{entry.iteration}")
+                    assert value in (entry.iteration, entry.iteration + REPEATED)
+                    place = (entry.attempt, entry.iteration, tag)
+                    assert place not in places, f"{place} was replaced, or is there twice"
+                    places.add(place)
+                    again = "" if value == entry.iteration else AGAIN
+                    found.setdefault(int(tag[1:]), []).append(f"v{entry.iteration}{again}")
         elif isinstance(entry, EventUpdate) and entry.frame.text.startswith("e"):
             number = int(entry.frame.text[1:].split(":")[0])
             found.setdefault(number, []).append(entry.frame.text)
@@ -82,6 +89,13 @@ def _found(history: list[HistoryRecord]) -> dict[int, list[str]]:
 def _each_frame_once(
     model: ModelSource, source: SourceState, found: list[str], *, is_replaced: bool
 ) -> None:
+    for what in [what for what in found if what.endswith(AGAIN)]:
+        found.remove(what)
+        first = what.removesuffix(AGAIN)
+        # The next attempt has an iteration of that number too.
+        is_elsewhere = first in found
+        is_unread = model.is_damaged(int(first[1:]))
+        assert is_elsewhere or is_unread, f"a value that came too late stands for {first}"
     counts = Counter(found)
     twice = [what for what, count in counts.items() if count > 1]
     assert not twice, f"twice in the history: {twice}"

@@ -8,9 +8,15 @@ from dataclasses import dataclass, field
 from random import Random
 
 from unilab_metrics.publish.delivery import Delivery
-from unilab_metrics.storage.records import encode_record
+from unilab_metrics.storage.records import encode_record, scan
 from unilab_metrics.storage.spool_reader import pass_over_damage
-from unilab_schema.codec import KIND_OF, decode_downward, encode_message, encode_payload
+from unilab_schema.codec import (
+    KIND_OF,
+    decode_downward,
+    decode_payload,
+    encode_message,
+    encode_payload,
+)
 from unilab_schema.control import Batch, Cursor, Hello
 from unilab_schema.frames import End, EventFrame, IterationFrame, Layout
 from unilab_schema.identity import LEARNER, Identity, RunInfo, SourceKey
@@ -19,6 +25,17 @@ SEGMENT_RECORDS = 5
 BATCH_RECORDS = 4
 QUOTA_RECORDS = 30
 _RUN = RunInfo("sac")
+REPEATED = 0.5
+"""Added to the value of an iteration that is logged once more."""
+
+
+def repeats(data: bytes) -> int:
+    """How many values of these records were logged once more."""
+    return sum(
+        struct.unpack("<d", decode_payload(record.kind, record.payload).values)[0] % 1 == REPEATED
+        for record in scan(data).records
+        if record.kind == KIND_OF[IterationFrame]
+    )
 
 
 @dataclass
@@ -61,6 +78,7 @@ class ModelSource:
         self.drops = 0
         self.damaged: set[int] = set()
         self.truth: dict[int, str] = {}
+        self._numbers: dict[int, int] = {}
         self._layout = b""
         self.delivery.connected(now)
 
@@ -77,6 +95,18 @@ class ModelSource:
         frame = IterationFrame(0, k, None, now, now, struct.pack("<d", k))
         if self._append(encode_payload(frame), KIND_OF[IterationFrame], now, f"v{k}"):
             self.iteration = k
+            self._numbers[k] = self.last
+            if k % 4 == 0:
+                self._repeat(k - k // 4 % 2, now)
+
+    def _repeat(self, k: int, now: int) -> None:
+        """Once more, with another value, which nobody may see while the first one is known."""
+        frame = IterationFrame(0, k, None, now, now, struct.pack("<d", k + REPEATED))
+        self._append(encode_payload(frame), KIND_OF[IterationFrame], now)
+
+    def is_damaged(self, k: int) -> bool:
+        """Whether the first record of an iteration may never have been read."""
+        return self._numbers[k] in self.damaged
 
     def log_event(self, now: int) -> None:
         text = f"e{self.number}:{self.last + 1}"

@@ -78,7 +78,10 @@ class Decider:
         window = windows.lowest()
         if window is not None:
             why = self._why_now(window.iteration, window.shares.values(), mono_ns, awaited_ranks)
-            is_full = len(windows.open) > MAX_OPEN_WINDOWS or windows.held_bytes > MAX_HELD_BYTES
+            unripe = len(windows.late) - len(windows.ripe())
+            is_full = (
+                len(windows.open) + unripe > MAX_OPEN_WINDOWS or windows.held_bytes > MAX_HELD_BYTES
+            )
             if why is None and is_full:
                 why = "overflow"
             if why is not None:
@@ -149,13 +152,16 @@ class Decider:
         return frozenset(self._stragglers)
 
     def _late_due(self, mono_ns: int, unix_ns: int) -> Seal | None:
-        late = self._state.data.windows.late
-        if not late:
+        windows = self._state.data.windows
+        late, ripe = windows.late, windows.ripe()
+        if not ripe:
             return None
-        if len(late) > MAX_LATE_WINDOWS:
-            return self._seal_late(next(iter(late)), mono_ns, unix_ns, "overflow")
+        if len(ripe) > MAX_LATE_WINDOWS:
+            of_ripe = set(ripe)
+            oldest = next(iteration for iteration in late if iteration in of_ripe)
+            return self._seal_late(oldest, mono_ns, unix_ns, "overflow")
         live = {source.index for source in self._state.live_learners()}
-        for iteration in sorted(late):
+        for iteration in ripe:
             key = self._key(iteration)
             seen = self._late_seen_mono_ns.setdefault(key, mono_ns)
             is_complete = live <= late[iteration].done

@@ -12,7 +12,7 @@ from unilab_metrics.aggregate.folding.limits import (
     bounded_counts,
     check_numbers,
 )
-from unilab_metrics.aggregate.folding.merging import MOST_FRAMES, merged_frames
+from unilab_metrics.aggregate.folding.merging import MOST_FRAMES, give_way, merged_frames
 from unilab_metrics.aggregate.folding.passing_over import is_told
 from unilab_metrics.aggregate.folding.reports import (
     Report,
@@ -165,9 +165,13 @@ def _take_values(
     if frame.already_reduced and rank != 0:
         values = None
     windows = state.data.windows
-    frames = windows.add(share, iteration, values, more=frame.more)
+    is_closed = windows.is_done(source.index, iteration)
+    window = windows.add(share, iteration, values, more=frame.more)
+    frames = window.shares[source.index].frames
+    if is_closed and values is not None and len(frames) > 1:
+        _count_late(state, source, give_way(state.key_sets, frames))
     if len(frames) > MOST_FRAMES:
-        windows.replace(source.index, iteration, merged_frames(state.key_sets, frames))
+        windows.replace(window, source.index, merged_frames(state.key_sets, frames))
 
 
 def _take_report(

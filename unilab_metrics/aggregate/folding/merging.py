@@ -47,3 +47,16 @@ def merged_frames(key_sets: KeySets, frames: list[Values]) -> list[Values]:
             key_set = key_sets.number(tags)
             made.append(Values(key_set, pack_values(totals), packed_weights, already_reduced))
     return made
+
+
+def give_way(key_sets: KeySets, frames: list[Values]) -> int:
+    """The last frame came after its rank was done with the iteration: of a tag given twice the
+    earlier ones win. How many of its values that are."""
+    newest = frames.pop()
+    had: set[str] = set()
+    for frame in frames:
+        if frame.already_reduced == newest.already_reduced:
+            had.update(key_sets.tags(frame.key_set))
+    frames.insert(0, newest)
+    had.discard("")  # one that the run has no room for
+    return sum(tag in had for tag in key_sets.tags(newest.key_set))

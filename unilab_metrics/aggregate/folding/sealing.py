@@ -118,7 +118,11 @@ def _seal_supplement(
     published, late = add_missing(state, decision, reduced, shares[0].unix_ns)
     data.late_values += late
     for share in shares:
-        data.sources[share.source].late_values += late
+        source = data.sources[share.source]
+        source.late_values += late
+        if share.env_steps is not None:
+            # Of a call that followed the one that completed the iteration.
+            source.env_steps = max(share.env_steps, source.env_steps or 0)
     return published
 
 

@@ -1,7 +1,9 @@
 """Open iterations: what every learner rank has supplied so far, and who is done. Pure.
 
 A rank is done with iteration k when a frame of k says so (``more`` is false) or when it
-sends a later iteration. Windows are sealed in ascending order of iteration.
+sends a later iteration. What it still sends for k is late, whether or not the others are done
+and k is sealed: so no number depends on when a frame came. Windows are sealed in ascending
+order of iteration, late ones after the iteration itself.
 """
 
 from __future__ import annotations
@@ -54,12 +56,9 @@ class Windows(msgspec.Struct, array_like=True):
     last_sealed: int | None = None
     held_bytes: int = 0
 
-    def add(
-        self, share: RankShare, iteration: int, values: Values | None, *, more: bool
-    ) -> list[Values]:
-        """Take a frame (``None``: one without values that count). Returns all of the source's
-        for the iteration."""
-        late = self.last_sealed is not None and iteration <= self.last_sealed
+    def add(self, share: RankShare, iteration: int, values: Values | None, *, more: bool) -> Window:
+        """Take a frame (``None``: one without values that count). Returns where it went."""
+        late = self.is_sealed(iteration) or self.is_done(share.source, iteration)
         windows = self.late if late else self.open
         window = windows.get(iteration)
         if window is None:
@@ -82,11 +81,10 @@ class Windows(msgspec.Struct, array_like=True):
             self.finished_through[share.source] = through
         if late and not more:
             window.done.add(share.source)
-        return known.frames
+        return window
 
-    def replace(self, source: int, iteration: int, merged: list[Values]) -> None:
+    def replace(self, window: Window, source: int, merged: list[Values]) -> None:
         """The same values of a source in fewer frames."""
-        window = self.open.get(iteration) or self.late[iteration]
         share = window.shares[source]
         growth = sum(map(_held_bytes, merged)) - sum(map(_held_bytes, share.frames))
         window.held_bytes += growth
@@ -96,6 +94,18 @@ class Windows(msgspec.Struct, array_like=True):
     def is_done(self, source: int, iteration: int) -> bool:
         """Whether the source will send nothing more for the iteration."""
         return self.finished_through.get(source, iteration - 1) >= iteration
+
+    def is_sealed(self, iteration: int) -> bool:
+        """Whether the iteration is published, or passed over."""
+        return self.last_sealed is not None and iteration <= self.last_sealed
+
+    def ripe(self) -> list[int]:
+        """Iterations with late values that can be told what they lack, in ascending order."""
+        if not self.late:
+            return []
+        # One beyond the last sealed whose own window is gone cannot be waited for.
+        lowest = min(self.open, default=None)
+        return sorted(k for k in self.late if self.is_sealed(k) or lowest is None)
 
     def lowest(self) -> Window | None:
         """The open window that must be sealed first."""
@@ -118,18 +128,21 @@ class Windows(msgspec.Struct, array_like=True):
         return window
 
     def forget(self, source: int) -> int:
-        """Take a source's shares out of the open windows; how many frames that were."""
+        """Take a source's shares out of what is not sealed; how many frames that were."""
         forgotten = 0
-        for iteration, window in list(self.open.items()):
-            share = window.shares.pop(source, None)
-            window.done.discard(source)
-            if share is not None:
-                forgotten += len(share.frames)
-                size = sum(map(_held_bytes, share.frames))
-                window.held_bytes -= size
-                self.held_bytes -= size
-            if not window.shares:
-                del self.open[iteration]
+        for windows in (self.open, self.late):
+            for iteration, window in list(windows.items()):
+                if self.is_sealed(iteration):
+                    continue
+                share = window.shares.pop(source, None)
+                window.done.discard(source)
+                if share is not None:
+                    forgotten += len(share.frames)
+                    size = sum(map(_held_bytes, share.frames))
+                    window.held_bytes -= size
+                    self.held_bytes -= size
+                if not window.shares:
+                    del windows[iteration]
         self.finished_through.pop(source, None)
         return forgotten
 
