@@ -173,7 +173,7 @@ KEYS = st.sampled_from(
 )  # fmt: skip
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(st.lists(KEYS, max_size=40), st.floats(0, 1e12), st.integers(1, 500))
 def test_no_keys_lead_astray(keys: list[str], end: float, cells: int):
     whole = Span(0.0, end)

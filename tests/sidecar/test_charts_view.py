@@ -233,7 +233,8 @@ def test_no_size_raises_and_none_is_overrun(data: ChartData):
         ChartState(NAMES, picker=Picker("l", 1)),
         ChartState(("gone", *NAMES), focus=7, zoom=Zoom(1e-9, 5e9), cursor=-1e12),
     ]
-    sizes = [(c, r) for c in (1, 2, 5, 9, 23, 30, 41, 79, 119, 300) for r in (1, 3, 5, 9, 24, 100)]
+    sizes = [(c, r) for c in (1, 5, 23, 30, 79, 119) for r in (1, 3, 6, 24)]
+    sizes += [(2, 2), (300, 100), (300, 3), (41, 100), (160, 48)]
     for state in states:
         for columns, rows in sizes:
             for unicode in (True, False):

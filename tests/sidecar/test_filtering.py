@@ -104,7 +104,7 @@ def combined(inner: st.SearchStrategy[str]) -> st.SearchStrategy[str]:
     )
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=120, deadline=None)
 @given(st.recursive(ATOMS, combined, max_leaves=8), st.text("abBA1_ .-c", min_size=1, max_size=12))
 def test_patterns_mean_what_they_mean_elsewhere(pattern: str, text: str):
     # Words of other scripts apart, which nobody filters by \w.
@@ -112,7 +112,7 @@ def test_patterns_mean_what_they_mean_elsewhere(pattern: str, text: str):
     assert Pattern(pattern).is_in(text) == bool(theirs.search(text))
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(st.text(max_size=30))
 def test_whatever_is_typed_is_answered(text: str):
     assert set(selected(NAMES, text)) <= set(NAMES)
