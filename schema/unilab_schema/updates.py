@@ -105,7 +105,8 @@ class BinBlock(msgspec.Struct, frozen=True, array_like=True):
     It covers the updates among the history entries ``first..last``; ``*_range`` are the values
     of their first and last update. Per tag, packed little-endian float64 in the order of
     ``tags``: ``minimum``, ``maximum`` and ``mean`` over the finite values (NaN where there is
-    none), ``count`` of finite values, and the ``latest`` value as it was.
+    none), ``count`` of finite values, the ``latest`` value as it was, and how many were
+    ``not_finite`` (empty in older blocks).
     Large blocks come in ``parts`` records, each with its own tags.
     """
 
@@ -124,6 +125,7 @@ class BinBlock(msgspec.Struct, frozen=True, array_like=True):
     latest: bytes
     part: int = 0
     parts: int = 1
+    not_finite: bytes = b""
 
 
 HistoryEntry = (

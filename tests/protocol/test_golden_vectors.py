@@ -73,6 +73,7 @@ BLOCK = updates.BinBlock(
     mean=_packed(0.5),
     count=_packed(1021.0),
     latest=_packed(math.nan),
+    not_finite=_packed(3.0),
 )
 UPDATE_LAYOUT = updates.UpdateLayout(1, ("Train/iteration", "Loss/actor"))
 

@@ -69,6 +69,7 @@ def check(block: BinBlock, values: list[float]) -> None:
     assert unpack_values(block.mean)[at] == pytest.approx(sum(values) / len(values))
     assert unpack_values(block.count)[at] == len(values)
     assert unpack_values(block.latest)[at] == values[-1]
+    assert unpack_values(block.not_finite)[at] == 0
 
 
 @pytest.fixture
@@ -97,6 +98,7 @@ def test_values_that_are_not_finite_leave_no_mark_on_the_others(run: LongRun) ->
     assert unpack_values(block.count)[0] == 0
     assert math.isnan(unpack_values(block.minimum)[0])
     assert math.isnan(unpack_values(block.latest)[0])
+    assert unpack_values(block.not_finite)[0] == BLOCK_ENTRIES - 1
 
 
 @pytest.mark.parametrize("lose", [False, True])

@@ -39,6 +39,7 @@ class Binner:
         self._high = np.zeros(0)
         self._total = np.zeros(0)
         self._count = np.zeros(0)
+        self._not_finite = np.zeros(0)
         self._latest = np.zeros(0)
         self._seen = np.zeros(0, dtype=bool)
 
@@ -57,6 +58,7 @@ class Binner:
         with np.errstate(over="ignore"):
             self._total[finite] += used
         self._count[finite] += 1
+        self._not_finite[columns[~is_finite]] += 1
         self._latest[columns] = values
         self._seen[columns] = True
         self._ends = _Ends(self._ends.first if self._ends else update, update)
@@ -69,7 +71,7 @@ class Binner:
         columns = np.flatnonzero(self._seen)
         parts: list[Columns] = []
         start = 0
-        for end in ends_of_pieces(_names(tags, columns), value_bytes=5 * 8):
+        for end in ends_of_pieces(_names(tags, columns), value_bytes=6 * 8):
             parts.append(columns[start:end])
             start = end
         env_steps = None
@@ -88,6 +90,7 @@ class Binner:
                 *self._packed(part),
                 number,
                 len(parts),
+                pack_values(self._not_finite[part]),
             )
             for number, part in enumerate(parts)
         ]
@@ -113,6 +116,7 @@ class Binner:
         self._high = np.concatenate([self._high, np.full(missing, -np.inf)])
         self._total = np.concatenate([self._total, np.zeros(missing)])
         self._count = np.concatenate([self._count, np.zeros(missing)])
+        self._not_finite = np.concatenate([self._not_finite, np.zeros(missing)])
         self._latest = np.concatenate([self._latest, np.full(missing, np.nan)])
         self._seen = np.concatenate([self._seen, np.zeros(missing, dtype=bool)])
 

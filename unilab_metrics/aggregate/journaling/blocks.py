@@ -193,6 +193,7 @@ def _only(block: BinBlock, wanted: frozenset[str]) -> BinBlock | None:
         mean=kept(block.mean),
         count=kept(block.count),
         latest=kept(block.latest),
+        not_finite=kept(block.not_finite) if block.not_finite else b"",
         part=0,
         parts=1,
     )
