@@ -16,6 +16,9 @@ import numpy.typing as npt
 from unilab_sidecar.chart_axes import Scale
 from unilab_sidecar.chart_bins import Bins, Field, Float64s, Span, XAxis
 
+_LETTERS = " NIXXNIX"
+"""By what occurs: 1 NaN, 2 infinities, 4 one of both."""
+
 
 class Columns(NamedTuple):
     """Per column, as fractions of the value axis (0 at the bottom, NaN where there is nothing).
@@ -52,9 +55,10 @@ def columns_of(
 
 
 def letters(bins: Bins, axis: XAxis, span: Span, count: int) -> str:
-    """``N`` per cell with a NaN, ``I`` with an infinity, ``X`` with both; blanks elsewhere."""
+    """``N`` per cell with a NaN, ``I`` with an infinity, ``X`` with both or with what
+    a block has counted without saying which; blanks elsewhere."""
     kinds = np.zeros(count, dtype=np.intp)
-    for bit, field in ((1, Field.NANS), (2, Field.INFINITIES), (3, Field.STRANGE)):
+    for bit, field in ((1, Field.NANS), (2, Field.INFINITIES), (4, Field.STRANGE)):
         has_some = bins[field] > 0
         if not has_some.any():
             continue
@@ -63,7 +67,7 @@ def letters(bins: Bins, axis: XAxis, span: Span, count: int) -> str:
         # Where in a long bin it was, nobody knows: its end is as good as any.
         kept = (ends >= 0) & (ends < count)
         np.bitwise_or.at(kinds, ends[kept].astype(np.intp), bit)
-    return "".join(" NIX"[kind] for kind in kinds.tolist())
+    return "".join(_LETTERS[kind] for kind in kinds.tolist())
 
 
 def _edges(bins: Bins, axis: XAxis, span: Span, count: int) -> tuple[Float64s, Float64s]:

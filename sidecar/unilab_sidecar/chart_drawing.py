@@ -85,7 +85,12 @@ def value_range(
     highs: list[float] = []
     for bins in courses:
         begins, ends = bins.along(axis)
-        seen = (ends >= span.low) & (begins <= span.high) & (bins[Field.COUNT] > 0)
+        has_values = bins[Field.COUNT] > 0
+        seen = (ends >= span.low) & (begins <= span.high) & has_values
+        if not seen.any():
+            # A window between two values shows the line from one to the other.
+            seen[np.flatnonzero((ends < span.low) & has_values)[-1:]] = True
+            seen[np.flatnonzero((begins > span.high) & has_values)[:1]] = True
         low, high, mean = (
             bins[field][seen] for field in (Field.MINIMUM, Field.MAXIMUM, Field.MEAN)
         )

@@ -61,10 +61,13 @@ def of_blocks(blocks: Iterable[BinBlock]) -> Iterator[tuple[str, Float64s]]:
         high = _columns([block.maximum for block in group])
         mean = _columns([block.mean for block in group])
         latest = _columns([block.latest for block in group])
+        none = bytes(8 * len(tags))
+        strange = _columns([block.not_finite or none for block in group])
         for place, tag in enumerate(tags):
             table = np.array(base)
             bounds = low[:, place], high[:, place]
             _put_brief(table, count[:, place], *bounds, mean[:, place], latest[:, place])
+            _put_strange(table, strange[:, place])
             yield tag, table
 
 
@@ -101,7 +104,13 @@ def _put_brief(
     table[Field.MAXIMUM] = np.where(has_values, high, -np.inf)
     table[Field.MEAN] = np.where(has_values, np.minimum(np.maximum(mean, low), high), 0.0)
     table[Field.COUNT], table[Field.LATEST] = count, latest
-    # A block says of its last value only that it is not finite, and how many of the others are
-    # not positive only if all are; of the rest at least one is known.
-    table[Field.NANS], table[Field.INFINITIES] = np.isnan(latest), np.isinf(latest)
+    # How many are not positive a block says only if all are; else of one at least it is known.
     table[Field.NOT_POSITIVE] = np.where(high <= 0, count, has_values & (low <= 0))
+
+
+def _put_strange(table: Float64s, strange: Float64s) -> None:
+    """Of the values that are not finite only the last one's kind is known."""
+    latest = table[Field.LATEST]
+    table[Field.NANS], table[Field.INFINITIES] = np.isnan(latest), np.isinf(latest)
+    known = table[Field.NANS] + table[Field.INFINITIES]
+    table[Field.STRANGE] = np.maximum(strange - known, 0)

@@ -149,7 +149,10 @@ def not_shown(bins: Bins, *, log: bool) -> str:
     strange = int(bins.not_finite.sum())
     if strange:
         nans, others = int(bins[Field.NANS].sum()), int(bins[Field.INFINITIES].sum())
-        said.append(f"{strange:,} NaN" if not others else f"{nans:,} NaN, {others:,} inf")
+        if nans + others < strange:
+            said.append(f"{strange:,} not finite")
+        else:
+            said += [f"{nans:,} NaN"] * bool(nans) + [f"{others:,} inf"] * bool(others)
     if log and (count := int(bins[Field.NOT_POSITIVE].sum())):
         mixed = (bins[Field.MINIMUM] <= 0) & (bins[Field.MAXIMUM] > 0)
         is_least = (mixed & (bins[Field.COUNT] >= _BRIEF_UPDATES)).any()

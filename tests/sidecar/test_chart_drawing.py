@@ -175,6 +175,16 @@ def test_without_unicode_there_is_none():
     assert {"'", "-", "_", "!", "^", "N"} <= set(text)
 
 
+def test_between_two_values_the_line_goes_on():
+    values = [0.0, 100.0, 0.0, 100.0]
+    assert all(line[9:].strip() for line in drawn(values, 60, 12, span=Span(1.0, 2.0))[:-2])
+    inside = [line[9:] for line in drawn(values, 60, 12, span=Span(1.25, 1.75))[:-2]]
+    # From a quarter to three quarters of the way.
+    assert [bool(line.strip()) for line in inside] == [False] * 2 + [True] * 6 + [False] * 2
+    assert len(inside[2]) == plot_cells(60)
+    assert inside[7][0] != " "
+
+
 def test_the_cursor_is_a_line_through_its_column():
     lines = drawn([float(number) for number in range(50)], 59, 8, cursor=30)
     assert sum(line[9 + 30 : 10 + 30] == "│" for line in lines) >= 4

@@ -9,6 +9,7 @@ import pytest
 from chart_runs import TAG, bins_of, blocks_of, record, records_of, store_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec import structs
 
 from unilab_metrics.subscribe.history import HistoryRecord
 from unilab_schema.frames import Point, PointsFrame
@@ -193,8 +194,41 @@ def test_a_block_says_what_its_updates_said():
     assert bins[Field.MINIMUM][0] == -50
     assert bins[Field.COUNT][0] == 1023
     assert bins[Field.NANS][0] == 1
+    assert bins[Field.STRANGE][0] == 0
     assert bins.span("env_steps") == (256, 256 * 1024)
     assert bins.span("time") == (0.1, 102.4)
+
+
+def test_a_block_counts_what_is_no_number_also_in_its_middle():
+    values = [1.0] * 1024
+    values[300:310] = [math.inf] * 10
+    store = ChartStore()
+    store.keep([TAG])
+    blocks = blocks_of(records_of(values))
+    store.add_piece(HistoryPiece((TAG,), 0, 1024, blocks))
+    assert store.bins(TAG).not_finite.tolist() == [10]
+    assert store.bins(TAG)[Field.STRANGE].tolist() == [10]
+    # Blocks of older versions do not say.
+    older = tuple(structs.replace(block, not_finite=b"") for block in blocks)
+    store.keep([])
+    store.keep([TAG])
+    store.add_piece(HistoryPiece((TAG,), 0, 1024, older))
+    assert store.bins(TAG).not_finite.tolist() == [0]
+
+
+def test_a_tag_that_is_chosen_later_is_found_in_the_same_layout():
+    tags = ("a", "b")
+    store = ChartStore()
+    store.keep(["a"])
+    store.add_piece(HistoryPiece(("a",), 0, 0, complete=True))
+    store.add_records([record(1, tags, [1.0, 2.0])])
+    store.keep(["b", "a"])
+    store.add_piece(
+        HistoryPiece(("b",), 0, 1, records=(record(1, tags, [1.0, 2.0]),), complete=True)
+    )
+    store.add_records([record(2, tags, [3.0, 4.0])])
+    assert store.bins("a")[Field.LATEST].tolist() == [1, 3]
+    assert store.bins("b")[Field.LATEST].tolist() == [2, 4]
 
 
 def test_progress_says_how_much_of_the_history_is_here():

@@ -148,6 +148,18 @@ def test_a_block_says_at_least_how_much_is_not_shown():
     assert "at least 1 ≤ 0 not shown" in text
 
 
+def test_what_a_block_counts_as_no_number_is_marked():
+    values = [1.0] * 1024 + [2.0] * 1024 + [3.0] * 1024
+    values[1500] = math.nan
+    store = ChartStore()
+    store.keep([TAG])
+    piece = HistoryPiece((TAG,), 0, 3072, blocks_of(records_of(values)), complete=True)
+    store.add_piece(piece)
+    text = screen(ChartData(store, (TAG,)), ChartState((TAG,)))
+    assert "1 not finite" in text
+    assert text.splitlines()[-2].count("X") == 1
+
+
 def test_the_history_that_is_still_coming_is_said():
     store = ChartStore()
     store.keep([TAG])
