@@ -6,9 +6,10 @@ past is asked of the feed and comes in pieces, their present with the live recor
 1. :meth:`ChartStore.keep` names the tags. :attr:`ChartStore.wanted` says what is missing: per
    tag the update sequence behind which its history is not known.
 2. The feed answers with :class:`HistoryPiece`: first blocks of the history, then the single
-   records behind the last whole block, up to the record that it handed over last. A block in
-   which an attempt began is better replaced by its single records: its ranges go backwards.
-   A piece may name several tags; it counts for those whose history ends at its ``after``.
+   records behind the last whole block, up to the record that it handed over last. It may take
+   many pieces, each of which begins where the one before ended, and a piece may name several
+   tags; it counts for those whose history ends at its ``after``. The block in which an attempt
+   began is better left out, with its single records as a piece instead: its ranges go backwards.
 3. The piece with ``complete`` is handed over before any record behind its ``through``. From
    then on :meth:`ChartStore.add_records` adds the live records, before that it passes over them.
 

@@ -104,10 +104,7 @@ def _pattern(text: str, at: int) -> tuple[str, int]:
     """The pattern that begins at ``at``, and where the text goes on behind it."""
     characters: list[str] = []
     while at < len(text) and text[at] != "/":
-        if text[at] == "\\" and at + 1 < len(text):
-            if text[at + 1] != "/":
-                characters.append("\\")
-            at += 1
-        characters.append(text[at])
-        at += 1
+        width = 2 if text[at] == "\\" else 1
+        characters.append(text[at : at + width])
+        at += width
     return "".join(characters), at + 1

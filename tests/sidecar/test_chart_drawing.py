@@ -98,6 +98,32 @@ def test_a_spike_is_visible_in_every_window_that_holds_it(at, before, width, col
     assert top[9 if columns >= 24 else 0 :].strip()
 
 
+def test_a_spike_at_the_very_edge_is_drawn():
+    for place in (0, 999):
+        values = [0.0] * 1000
+        values[place] = 1.0
+        body = [line[9:] for line in drawn(values, 80, 8)[:-2]]
+        assert all(row.strip() for row in body)
+        at = 0 if place == 0 else plot_cells(80) - 1
+        assert body[0][at] != " "
+        assert len(body[0].strip()) == 1
+
+
+def test_a_band_lies_around_its_line():
+    values = [float(number % 10) for number in range(1000)]
+    assert drawn(values, 30, 9) == [
+        "      8 ┤⢝⢝⢝⢝⢝⢝⢝⢝⢝⢝⢝⢝⢝⢝⢝⢝⢝⢝⢝⢝⢝",
+        "        │⢕⢕⢕⢕⢕⢕⢕⢕⢕⢕⢕⢕⢕⢕⢕⢕⢕⢕⢕⢕⢕",
+        "      6 ┤⢕⢕⢕⢕⢕⢕⢕⢕⢕⢕⢕⢕⢕⢕⢕⢕⢕⢕⢕⢕⢕",
+        "      4 ┤⡔⠤⠢⠔⠔⠴⢣⠔⠞⠴⢣⠒⠞⠴⢣⠢⠞⠤⠢⠢⠎",
+        "        │⢕⢕⢕⢕⢕⢕⢕⢕⢕⢕⢕⢕⢕⢕⢕⢕⢕⢕⢕⢕⢕",
+        "      2 ┤⢕⢕⢕⢕⢕⢕⢕⢕⢕⢕⢕⢕⢕⢕⢕⢕⢕⢕⢕⢕⢕",
+        "      0 ┤⣕⣕⣕⣕⣕⣕⣕⣕⣕⣕⣕⣕⣕⣕⣕⣕⣕⣕⣕⣕⣕",
+        "        └──────────┴─────────┴",
+        "                  500     1000",
+    ]
+
+
 def test_a_column_holds_lowest_mean_and_highest_of_what_is_in_it():
     values = np.random.default_rng(5).normal(10, 3, 1000)
     bins = Bins(bins_of(values))
