@@ -100,6 +100,22 @@ def test_the_earlier_run_is_drawn_dim_under_its_name(data: ChartData):
     assert "2026" not in screen(data, ChartState(NAMES[1:2]))
 
 
+def test_this_run_lies_in_front_of_the_earlier_one():
+    same = ChartData(store_of({TAG: RISING}), (TAG,), store_of({TAG: RISING}), "twin")
+    lines = view(same, ChartState((TAG,)), 80, 24).lines
+    dots = [p for parts in lines for p in parts if any(c > "\u2800" for c in p.text[:1])]
+    assert {part.style for part in dots} == {"series1"}
+    text = "\n".join(map(plain, view(same, ChartState((TAG,)), 80, 24, unicode=False).lines[3:]))
+    assert "." not in text.replace("0.", "")
+
+
+def test_without_braille_letters_tell_curves_apart(data: ChartData):
+    state = ChartState(NAMES[:2], overlay="scaled", compare=False)
+    body = [plain(line)[9:60] for line in view(data, state, 80, 24, unicode=False).lines[2:17]]
+    assert {"a", "b"} <= set("".join(body))
+    assert not {"'", "|"} & set("".join(body))
+
+
 def test_from_120_columns_a_list_stands_beside_the_charts(data: ChartData):
     text = screen(data, ChartState(NAMES, compare=False), 120, 40)
     row = next(line for line in text.splitlines() if "newest, min … max" in line)
