@@ -135,8 +135,8 @@ def draw(curves: Sequence[Curve], frame: Frame) -> Block:
 def _labels_by_row(ticks: Sequence[Tick], frame: Frame, canvas: Canvas) -> dict[int, str]:
     rows = canvas.rows
     labels: dict[int, str] = {}
-    for tick in ticks:
-        fraction = float(frame.scale.fraction(np.array([tick.value]))[0])
+    fractions = frame.scale.fraction(np.array([tick.value for tick in ticks])).tolist()
+    for tick, fraction in zip(ticks, fractions, strict=True):
         row = _row_of(fraction, canvas) if -1e-6 <= fraction <= 1 + 1e-6 else rows
         text = tick.label + "%" * frame.percent
         if 0 <= row < rows and row not in labels:
@@ -146,7 +146,8 @@ def _labels_by_row(ticks: Sequence[Tick], frame: Frame, canvas: Canvas) -> dict[
 
 def _row_of(fraction: float, canvas: Canvas) -> int:
     """The row of cells in which a dot at this height lies."""
-    return int(dot_rows(np.array([fraction]), canvas.dots_down)[0]) // canvas.down
+    dots = canvas.dots_down - 1
+    return round((1 - min(max(fraction, 0.0), 1.0)) * dots) // canvas.down
 
 
 class _Drawn(NamedTuple):
@@ -235,7 +236,7 @@ def _below(curves: Sequence[Curve], frame: Frame) -> Block:
     if frame.width >= _NARROW:
         parts.append(Segment(" " * LABEL_CELLS + (" └" if unicode else " +"), "dim"))
     marked: dict[int, tuple[str, Style]] = {}
-    for place in range(cells):
+    for place in range(cells) if "".join(marks).strip() else ():
         kinds = {mark[place] for mark in marks} - {" "}
         if kinds:
             marked[place] = (kinds.pop() if len(kinds) == 1 else "X", "bad")
