@@ -116,7 +116,7 @@ def draw(curves: Sequence[Curve], frame: Frame) -> Block:
     body = canvas.lines(cursor=frame.cursor)
     if frame.width < _NARROW:
         return [*body, *below]
-    ticks = value_ticks(frame.scale, max(min(rows * 2 // 3 + 1, 6), 1))
+    ticks = value_ticks(frame.scale, max(min(rows // 2 + 1, 6), 1))
     labels = _labels_by_row(ticks, frame, canvas)
     ends = _ends_by_row(drawn, canvas) if frame.ends else {}
     bar, tick_bar = ("│", "┤") if frame.unicode else ("|", "+")
