@@ -19,10 +19,10 @@ from textual.content import Content
 from unilab_sidecar.alerts import alerts
 from unilab_sidecar.batch import Failure
 from unilab_sidecar.feed import Feed
-from unilab_sidecar.layout import layout
 from unilab_sidecar.picture import Picture
 from unilab_sidecar.series import Series
 from unilab_sidecar.terminal_driver import TerminalDriver
+from unilab_sidecar.views.overview import layout
 from unilab_sidecar.widgets.sheet import Sheet
 from unilab_sidecar.widgets.title_bar import TitleBar
 

@@ -13,10 +13,11 @@ from screen_text import text
 from unilab_schema.control import BackendStatus, SourceStatus
 from unilab_sidecar.alerts import alerts
 from unilab_sidecar.flow import flowed, wrapped
-from unilab_sidecar.layout import FRAME_CELLS, layout
+from unilab_sidecar.layout import FRAME_CELLS
 from unilab_sidecar.picture import BusFigures, Journal, Note, Picture, Reading
 from unilab_sidecar.plain import format_line
 from unilab_sidecar.text import Segment, line_width, plain
+from unilab_sidecar.views.overview import layout
 
 SIZES = [(80, 24), (100, 30), (120, 40), (160, 48)]
 RUN_DIR = "/data/scratch/experiments/logs/sac/cart_pole_balance/2026-03-09_18-30-00_numpy"

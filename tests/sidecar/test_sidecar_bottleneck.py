@@ -18,12 +18,12 @@ from unilab_schema.bottleneck import THRESHOLDS, Rule, bottleneck
 from unilab_schema.identity import RunInfo
 from unilab_schema.updates import AttemptOpened
 from unilab_sidecar.batch import Batch
-from unilab_sidecar.layout import layout
 from unilab_sidecar.panels import bottleneck as panel
 from unilab_sidecar.picture import Picture
 from unilab_sidecar.plain import format_line, run_plain
 from unilab_sidecar.series import Series
 from unilab_sidecar.text import line_width, plain
+from unilab_sidecar.views.overview import layout
 
 REAL = Path(__file__).parent / "real_timings"
 SIZES = [(70, 24), (80, 24), (100, 30), (120, 40), (160, 48)]

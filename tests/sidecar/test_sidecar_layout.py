@@ -15,11 +15,12 @@ from screen_text import find, text
 
 from unilab_schema.identity import RunInfo
 from unilab_sidecar.batch import Batch
-from unilab_sidecar.layout import FRAME_CELLS, layout
+from unilab_sidecar.layout import FRAME_CELLS
 from unilab_sidecar.picture import Metric, Picture, Reading
 from unilab_sidecar.plain import format_line
 from unilab_sidecar.series import Series
 from unilab_sidecar.text import line_width, plain, width_of
+from unilab_sidecar.views.overview import layout
 
 
 @pytest.mark.parametrize("columns", [70, 80, 95])

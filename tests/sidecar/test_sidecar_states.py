@@ -10,10 +10,11 @@ from msgspec import structs
 from sample_run import RUN, SampleRun
 from screen_text import find, text
 
-from unilab_sidecar.layout import FRAME_CELLS, layout
+from unilab_sidecar.layout import FRAME_CELLS
 from unilab_sidecar.picture import Note, Picture, Progress
 from unilab_sidecar.plain import format_line
 from unilab_sidecar.text import plain
+from unilab_sidecar.views.overview import layout
 
 
 def test_an_empty_screen_says_what_it_waits_for():

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from unilab_sidecar.layout import layout
 from unilab_sidecar.picture import Picture
 from unilab_sidecar.text import plain
+from unilab_sidecar.views.overview import layout
 
 
 def text(picture: Picture, columns: int) -> str:
