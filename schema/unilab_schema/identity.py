@@ -15,6 +15,13 @@ StepAxis = Literal["iteration", "env_steps", "wall_time"]
 LEARNER: Role = "learner"
 COLLECTOR: Role = "collector"
 
+MAX_RANKS = 65_536
+MAX_INSTANCES = 65_536
+MAX_NAME_CHARS = 256
+"""Of a role, a host, a version."""
+MAX_RUN_CHARS = 4096
+"""Of an algorithm, a task, a simulator's name."""
+
 
 class SourceKey(msgspec.Struct, frozen=True, array_like=True, order=True):
     """The place a source holds in the run; an incarnation is one process in that place.

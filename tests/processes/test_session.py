@@ -163,12 +163,13 @@ def test_no_place_for_a_run_is_one_warning_and_no_end(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("strict", [False, True])
-def test_impossible_arguments_raise_in_strict_mode_only(strict: bool) -> None:
-    code = f"import unilab_metrics as um; um.init(rank=2, world_size=2, strict={strict})"
-    with start(code) as process:
+def test_arguments_against_the_launcher_raise_in_strict_mode_only(strict: bool) -> None:
+    code = f"import unilab_metrics as um; um.init(world_size=2, strict={strict}).log({{}})"
+    with start(code, RANK="2", WORLD_SIZE="3") as process:
         _, errors = process.communicate(timeout=30)
     assert process.returncode == (1 if strict else 0)
     assert ("ValueError" in errors) is strict
+    assert "rank 2 does not lie in a world of 2" in errors
 
 
 @pytest.mark.parametrize("backends", ["wandb", ("tensorboard", "wandb")])

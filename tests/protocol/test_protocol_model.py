@@ -16,6 +16,7 @@ from protocol_model_aggregator import ModelAggregator
 from protocol_model_source import ModelSource
 from protocol_model_writer import ModelWriter
 
+from unilab_metrics.aggregate.folding import frame_intake
 from unilab_metrics.aggregate.folding.entries import AcceptedBatch
 from unilab_metrics.aggregate.folding.sources import SourceState
 from unilab_metrics.aggregate.journaling import journal as journal_module
@@ -27,8 +28,8 @@ from unilab_schema.control import Cursor
 
 SCHEDULES = 1000
 GROUPS = 4
-MUTANT_SCHEDULES = range(250, 550)
-"""A mutant must show within these; the hardest to see does in the seventh."""
+MUTANT_SCHEDULES = range(50, 350)
+"""A mutant must show within these; the hardest to see does in the fifteenth."""
 
 
 def play(root: Path, seed: int, world: type[World] = World) -> None:
@@ -140,6 +141,10 @@ def _evidence_before_the_sync(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(journal_module.Journal, "start_sync", start_sync)
 
 
+def _a_repeated_iteration_replaces_the_first(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(frame_intake, "give_way", lambda _key_sets, _frames: 0)
+
+
 MUTANTS: list[Callable[[pytest.MonkeyPatch], None]] = [
     _ack_before_journal,
     _welcome_before_journal,
@@ -152,6 +157,7 @@ MUTANTS: list[Callable[[pytest.MonkeyPatch], None]] = [
     _mark_before_data,
     _writer_takes_what_is_not_durable,
     _history_is_not_completed,
+    _a_repeated_iteration_replaces_the_first,
 ]
 
 

@@ -9,6 +9,7 @@ from unilab_metrics.publish import unsent
 from unilab_metrics.publish.runless import NO_RUN_TIMEOUT_S, LacksRun, abandon
 from unilab_metrics.publish.shipper import Shipper
 from unilab_metrics.publish.spool import Spool
+from unilab_metrics.publish.tags import clean_text
 from unilab_schema.codec import RecordKind, encode_payload
 from unilab_schema.frames import End
 
@@ -61,7 +62,7 @@ def deliver_and_close(
     spool.append(
         RecordKind.END,
         lambda mono, unix: encode_payload(
-            End(status, mono, unix, spool.losses.counts, spool.losses.troubles)
+            End(clean_text(str(status)), mono, unix, spool.losses.counts, spool.losses.troubles)
         ),
     )
     if lacks_run():

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from itertools import count
 from time import time_ns
 from typing import Any, get_args
@@ -14,7 +14,7 @@ from unilab_metrics.publish.scalars import to_float, to_step
 from unilab_metrics.publish.spool import Spool
 from unilab_metrics.publish.strict import ArgumentError
 from unilab_metrics.publish.tags import NO_STRING, TagRules, clean_text, usable
-from unilab_schema.codec import RecordKind, encode_payload
+from unilab_schema.codec import RecordKind, decode_payload, encode_payload
 from unilab_schema.frames import (
     BlobFrame,
     BlobKind,
@@ -29,6 +29,7 @@ from unilab_schema.metrics import MetricSpec, MetricTable, OverRanks, OverTime
 
 _MAX_WARNINGS = 256
 _MAX_TEXT = 8192
+_MAX_SHOWN = 100
 
 
 class Emitter:
@@ -76,6 +77,8 @@ class Emitter:
 
     def _points(self, points: Iterable[tuple[str, Any, Any]], unix_ns: int | None) -> None:
         made: list[tuple[str, float, int]] = []
+        if unix_ns is not None:
+            unix_ns = self._nanoseconds(unix_ns, "unix_ns")
         for raw_tag, value, raw_step in points:
             tag = self._axis_tag(raw_tag)
             step = self._step(raw_step, raw_tag)
@@ -113,7 +116,7 @@ class Emitter:
     def image(self, tag: str, png_bytes: Any, step: Any, mime: str = "image/png") -> None:
         """An encoded image, at most 32 MiB."""
         if isinstance(png_bytes, bytes):
-            self._blob("image", tag, png_bytes, step, mime)
+            self._blob("image", tag, png_bytes, step, clean_text(str(mime)))
         else:
             self._refuse(losses.BAD_VALUE, str(tag), "an image is given as encoded bytes")
 
@@ -163,12 +166,15 @@ class Emitter:
         **args: Any,
     ) -> None:
         """A stretch of ``time.monotonic_ns()`` time on one thread or stream, for traces."""
+        start, duration = (self._nanoseconds(ns, "span") for ns in (start_mono_ns, duration_ns))
+        if start is None or duration is None:
+            return
         span = SpanFrame(
-            clean_text(name),
-            clean_text(category),
-            clean_text(track),
-            int(start_mono_ns),
-            max(int(duration_ns), 0),
+            clean_text(str(name)),
+            clean_text(str(category)),
+            clean_text(str(track)),
+            start,
+            max(duration, 0),
             {clean_text(key): _as_scalar(value) for key, value in args.items()},
         )
         self._spool.append(RecordKind.SPAN, lambda _mono, _unix: encode_payload(span))
@@ -193,7 +199,7 @@ class Emitter:
             if over_ranks not in get_args(OverRanks) or over_time not in get_args(OverTime):
                 raise ValueError(f"{over_ranks!r} over ranks, {over_time!r} over time")
             spec = MetricSpec(
-                clean_text(pattern),
+                clean_text(str(pattern)),
                 "user",
                 unit,
                 over_ranks,
@@ -202,13 +208,12 @@ class Emitter:
                 persisted=persisted,
                 label=label,
             )
-            self._rules.define(spec)
-        except ValueError as error:
-            if self._strict:
-                raise ArgumentError(str(error)) from error
-            self._refuse(losses.BAD_CALL, pattern, str(error))
-        else:
             payload = encode_payload(DefinitionFrame(spec))
+            decode_payload(RecordKind.DEFINITION, payload)
+            self._rules.define(spec)
+        except (ValueError, TypeError) as error:
+            self._refuse_call(str(pattern), str(error))
+        else:
             self._spool.append(RecordKind.DEFINITION, lambda _mono, _unix: payload)
 
     def _axis_tag(self, tag: object) -> str | None:
@@ -226,15 +231,45 @@ class Emitter:
     def _step(self, value: Any, what: object) -> int | None:
         step = to_step(value)
         if step is None:
-            self._refuse(losses.BAD_STEP, str(what), f"{value!r} is no integral step")
+            text = f"{repr(value)[:_MAX_SHOWN]} is no integral step"
+            if self._strict:
+                raise ArgumentError(f"{what}: {text}")
+            self._refuse(losses.BAD_STEP, str(what), text)
         return step
 
     def _counter(self, value: Any, what: str) -> int | None:
         step = to_step(value)
         if step is None or step < 0:
-            self._refuse(losses.BAD_STEP, what, f"{value!r} is no number of steps")
+            text = f"{repr(value)[:_MAX_SHOWN]} is no number of steps"
+            if self._strict:
+                raise ArgumentError(f"{what}: {text}")
+            self._refuse(losses.BAD_STEP, what, text)
             return None
         return step
+
+    def _nanoseconds(self, value: Any, what: str) -> int | None:
+        try:
+            return int(value)
+        except Exception:  # noqa: BLE001 - a value's own code may raise anything
+            self._refuse_call(what, f"{repr(value)[:_MAX_SHOWN]} is no number of nanoseconds")
+            return None
+
+    def _failed(self, error: Exception, values: object) -> None:
+        """Something of a call with ``values`` raised."""
+        if self._is_mapping(values):
+            self.losses.internal_error(error)
+
+    def _is_mapping(self, values: object) -> bool:
+        if isinstance(values, Mapping) or hasattr(values, "items"):
+            return True
+        self._refuse_call("values", f"a {type(values).__name__} is no mapping of names to numbers")
+        return False
+
+    def _refuse_call(self, what: str, text: object) -> None:
+        """A mistake in a call's arguments. Raises :class:`ArgumentError` in strict mode."""
+        if self._strict:
+            raise ArgumentError(f"{what}: {text}")
+        self._refuse(losses.BAD_CALL, what, str(text))
 
     def _refuse(self, reason: str, what: str, text: str) -> None:
         """Count it, if ``reason`` is given, and say so once per thing, as an event and never

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from unilab_metrics.publish.strict import DuplicateTagError
+from unilab_metrics.publish.strict import ArgumentError, DuplicateTagError
 
 ITERATION_TIME = "Perf/iteration_time"
 TOTAL_FPS = "Perf/total_fps"
@@ -67,6 +67,29 @@ class IterationClock:
         if completes and not self.started:
             self._baseline_steps = self.env_steps
         return number, completes
+
+    def refuse_mistakes(
+        self, number: int | None, env_steps: int | None, tags: tuple[str, ...]
+    ) -> None:
+        """Strict mode, before a call counts. Raises :class:`ArgumentError` for an iteration that
+        is over and for a counter that falls, and as :meth:`refuse_duplicates` does."""
+        newest = self._newest
+        if number is not None and newest is not None and number <= newest:
+            if number < newest:
+                raise ArgumentError(f"iteration {number} comes after {newest}")
+            if self._newest_complete:
+                text = f"iteration {number} is complete; more=True keeps one open for further calls"
+                raise ArgumentError(text)
+        self.refuse_fewer_steps(env_steps)
+        self.refuse_duplicates(self.joined(number), tags)
+
+    def refuse_fewer_steps(self, env_steps: int | None) -> None:
+        """Strict mode. Raises :class:`ArgumentError` for a counter that falls."""
+        known = self.env_steps
+        if env_steps is not None and known is not None and env_steps < known:
+            raise ArgumentError(
+                f"env_steps {env_steps} comes after {known}: the counter never falls"
+            )
 
     def refuse_duplicates(self, iteration: int, tags: tuple[str, ...]) -> None:
         """Strict mode: remember ``tags``. Raises :class:`DuplicateTagError` for one that an

@@ -29,7 +29,7 @@ from unilab_metrics.storage.filesystem import boot_id, private_directory
 from unilab_metrics.storage.process_table import pid_space
 from unilab_metrics.storage.spool_reader import LEASE_NAME
 from unilab_metrics.storage.standard_streams import fill_standard_streams
-from unilab_schema.codec import RecordKind, encode_payload
+from unilab_schema.codec import RecordKind, decode_payload, encode_payload
 from unilab_schema.frames import EventFrame
 from unilab_schema.identity import Identity, RunInfo, SourceKey
 
@@ -61,12 +61,15 @@ def open_publisher(
     ``unusable``: why nothing can lie in ``launch_directory`` yet.
 
     Never raises for a disk that does not work: the publisher then counts what it is given, warns
-    once, tells the run, and tries again.
+    once, tells the run, and tries again. Raises ``ValueError`` for an identity that no aggregator
+    would read.
     """
     with suppress(OSError):
         # For as long as the process lives: ZeroMQ opens descriptors whenever it likes.
         fill_standard_streams()
     identity = new_identity(key, run, launch_directory, expected_learners, version)
+    # What no aggregator could read must not wait in a spool and look damaged there.
+    decode_payload(RecordKind.IDENTITY, encode_payload(identity))
     strict = run.strict if strict is None else strict
     counted = Losses()
     spool: Spool = _spool_of(launch_directory, identity, counted, unusable)

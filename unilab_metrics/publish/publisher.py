@@ -8,6 +8,7 @@ not be logged is counted in :attr:`Publisher.dropped`.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from time import monotonic_ns
 from types import TracebackType
 from typing import Any, final
@@ -26,7 +27,7 @@ from unilab_metrics.publish.phases import Phase, PhaseClock
 from unilab_metrics.publish.runless import LacksRun, has_run
 from unilab_metrics.publish.shipper import Shipper
 from unilab_metrics.publish.spool import Spool
-from unilab_metrics.publish.strict import ArgumentError, StrictModeError
+from unilab_metrics.publish.strict import StrictModeError
 from unilab_schema.codec import MAX_STEP
 from unilab_schema.identity import LEARNER, Identity
 
@@ -54,7 +55,7 @@ class Publisher(Emitter):
     ) -> None:
         super().__init__(spool, strict=strict)
         self.identity = identity
-        self.episodes = EpisodeStatistics(refuse=self._refuse_episodes)
+        self.episodes = EpisodeStatistics(refuse=partial(self._refuse_call, "episodes"))
         """``episodes.step(rewards, dones, timeouts)`` after each vector step; the statistics
         of the last 100 finished episodes join the next report."""
         self._shipper = shipper
@@ -108,8 +109,11 @@ class Publisher(Emitter):
         ``more``: the iteration is not complete yet. ``already_reduced``: a library has reduced
         the values over ranks itself; they count from rank 0 only.
 
-        Raises ``ValueError`` in strict mode for a tag that is not registered, that the logger
-        owns, or that was given twice for this iteration.
+        Raises ``ValueError`` in strict mode for a tag that is not registered, is the logger's, or
+        was given twice for this iteration; for an ``iteration`` or ``env_steps`` that is no such
+        number, or lower than the last one; for an iteration that is complete; and for ``values``
+        that are no mapping. In open mode these are counted and named in a ``warning`` event; what
+        comes for an iteration that is over adds the tags that it lacks.
         """
         if self._spool.inactive:
             self._spool.refuse()
@@ -135,7 +139,7 @@ class Publisher(Emitter):
             if parts is None:
                 values, tags, parts = frames.admit(values)
             if self._strict:
-                iterations.refuse_duplicates(iterations.joined(iteration), tags)
+                iterations.refuse_mistakes(iteration, env_steps, tags)
             if env_steps is not None:
                 iterations.env_steps = env_steps
             iteration, completes = iterations.advance(iteration, more)
@@ -152,7 +156,7 @@ class Publisher(Emitter):
         except Exception as error:
             if is_of_signal_handler(error):
                 raise
-            self.losses.internal_error(error)
+            self._failed(error, values)
         finally:
             figures = self._figures
             figures.log_calls += 1
@@ -169,10 +173,10 @@ class Publisher(Emitter):
     def _log_report(self, values: Mapping[str, Any], iteration: Any, env_steps: Any) -> None:
         if iteration is not None:
             text = f"a {self.role} reports on its own clock, without an iteration"
-            if self._strict:
-                raise ArgumentError(text)
-            self._refuse(losses.BAD_CALL, "iteration", text)
+            self._refuse_call("iteration", text)
         steps = None if env_steps is None else self._counter(env_steps, "env_steps")
+        if self._strict:
+            self._iterations.refuse_fewer_steps(steps)
         tags = tuple(values)
         parts = self._frames.seen.get(tags)
         if parts is None:
@@ -183,7 +187,9 @@ class Publisher(Emitter):
         if own:
             values = {**own, **values}
             tags, parts = tuple(values), None
-        if not tags and steps is None:
+        if steps is not None:
+            self._iterations.env_steps = steps
+        elif not tags:
             return
         if self._frames.write(values, tags, parts, None, steps):
             self._gauges.accepted()
@@ -215,7 +221,9 @@ class Publisher(Emitter):
     @guarded
     def add_phase_ns(self, name: str, duration_ns: int) -> None:
         """A phase that was measured elsewhere, in another thread or on a device."""
-        self._phases.add_ns(name, duration_ns, strict=self._strict)
+        duration = self._nanoseconds(duration_ns, name)
+        if duration is not None:
+            self._phases.add_ns(name, duration, strict=self._strict)
 
     def tick(self) -> None:
         """A collector's vector step is done; phases are reported as means per tick."""
@@ -226,12 +234,8 @@ class Publisher(Emitter):
         """A collector's ``queue_depth``, ``action_backlog``, ``in_flight`` and
         ``publication_lag``; with the last three's maxima since the last report they join the
         next one. Raises ``ValueError`` in strict mode for another name."""
-        self._gauges.read(inference, self._refuse, strict=self._strict)
-
-    def _refuse_episodes(self, error: Exception) -> None:
-        if self._strict:
-            raise ArgumentError(str(error)) from error
-        self._refuse(losses.BAD_CALL, "episodes", str(error))
+        if self._is_mapping(inference):
+            self._gauges.read(inference, self._refuse, strict=self._strict)
 
     def close(self, timeout_s: float = CLOSE_TIMEOUT_S, status: str = "completed") -> bool:
         """Deliver what there is and end; later calls are counted as ``closed``.

@@ -11,14 +11,15 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
-from unilab_metrics.config import BACKENDS, OFF_POLICY, is_disabled
+import msgspec
+
+from unilab_metrics.config import BACKENDS, is_disabled
 from unilab_metrics.publish import losses
 from unilab_metrics.publish.losses import Losses
 from unilab_metrics.publish.no_spool import NoSpool
 from unilab_metrics.publish.opening import disabled_publisher, new_identity
 from unilab_metrics.publish.publisher import Publisher
-from unilab_metrics.run import inheritance
-from unilab_metrics.run.binding import resolve_bind
+from unilab_metrics.run import arguments, inheritance
 from unilab_metrics.run.joining import ChildWish, RankWish, open_child, open_rank
 from unilab_schema.identity import COLLECTOR, LEARNER, RunInfo, SourceKey, StepAxis
 
@@ -72,41 +73,38 @@ def init(
     Sets ``UNILAB_METRICS_*`` in ``os.environ`` for child processes, which call
     :func:`connect`. With ``UNILAB_METRICS_DISABLED=1`` nothing is done.
 
-    Raises ``ValueError`` for a backend that does not exist, a ``bind`` that is no address and, in
-    strict mode, for arguments
-    that make no sense; nothing else.
+    Raises ``ValueError`` always for an argument that can never be right, before anything is made:
+    one of another type, out of range, or none of the choices that there are (``step_axis``:
+    ``iteration``, ``env_steps``, ``wall_time``); in strict mode also for arguments that
+    contradict the launcher's variables. Nothing else is raised.
     """
-    run = RunInfo(
+    run = arguments.run_info(
         algorithm=algorithm,
         task=task,
         sim_backend=sim_backend,
-        step_axis=step_axis or ("env_steps" if algorithm.lower() in OFF_POLICY else "iteration"),
+        step_axis=step_axis,
         max_iterations=max_iterations,
         strict=strict,
     )
-    key = SourceKey(rank or 0, role, instance)
-    if is_disabled(os.environ):
-        return disabled_publisher(key, run)
-    names = (backends,) if isinstance(backends, str) else tuple(backends)
-    for name in names:
-        if name not in BACKENDS:
-            raise ValueError(f"no backend {name!r}; there are: {', '.join(BACKENDS)}")
-    if bind is not None:
-        resolve_bind(bind, {})
+    key, known_rank = arguments.source_key(role=role, rank=rank, instance=instance)
+    size = arguments.world_size(world_size, known_rank)
+    asked_dir = arguments.path("run_dir", run_dir)
     wish = RankWish(
-        role=role,
-        instance=instance,
-        rank=rank,
-        world_size=world_size,
-        run_dir=None if run_dir is None else Path(run_dir).absolute(),
-        log_root=Path(log_root),
+        role=key.role,
+        instance=key.instance,
+        rank=known_rank,
+        world_size=size,
+        run_dir=None if asked_dir is None else asked_dir.absolute(),
+        log_root=arguments.path("log_root", log_root) or Path(),
         run=run,
         config=config,
-        backends=names,
-        log_interval=log_interval,
-        expected_learners=expected_learners,
-        bind=bind,
+        backends=arguments.backend_names(backends),
+        log_interval=arguments.log_interval(log_interval),
+        expected_learners=arguments.expected_learners(expected_learners, size),
+        bind=arguments.bind(bind),
     )
+    if is_disabled(os.environ):
+        return disabled_publisher(key, run)
     try:
         return open_rank(wish)
     except Exception as error:  # noqa: BLE001 (no training ends because its metrics cannot start)
@@ -130,22 +128,28 @@ def connect(
     ``algorithm``, ``strict``: those of the ``init()`` above by default.
 
     In a forked child the parent's publisher is inactive; this one takes its place. A process
-    that has found no run by its end warns, and nothing of it is kept. Returns at once. Raises ``ValueError`` in strict mode for arguments that make no sense, nothing else.
+    that has found no run by its end warns, and nothing of it is kept. Returns at once. Raises
+    ``ValueError`` as :func:`init` does.
     """
     inherited = inheritance.read(os.environ, of_others=False)
-    run = RunInfo(
-        algorithm=inherited.algorithm if algorithm is None else algorithm,
+    run = arguments.run_info(
+        algorithm="" if algorithm is None else algorithm,
         strict=inherited.strict if strict is None else strict,
     )
-    known_rank = inherited.rank if rank is None else rank
-    key = SourceKey(known_rank or 0, role, instance)
+    if algorithm is None:
+        run = msgspec.structs.replace(run, algorithm=inherited.algorithm)
+    key, known_rank = arguments.source_key(role=role, rank=rank, instance=instance)
+    if known_rank is None and inherited.rank is not None:
+        known_rank = inherited.rank
+        key = SourceKey(known_rank, key.role, key.instance)
+    asked_dir = arguments.path("run_dir", run_dir)
     if is_disabled(os.environ):
         return disabled_publisher(key, run)
     wish = ChildWish(
-        role=role,
-        instance=instance,
+        role=key.role,
+        instance=key.instance,
         rank=known_rank,
-        run_dir=None if run_dir is None else Path(run_dir).absolute(),
+        run_dir=None if asked_dir is None else asked_dir.absolute(),
         run=run,
         inherited=inherited,
     )

@@ -20,10 +20,15 @@ from unilab_schema.frames import (
     ReportFrame,
     SparseFrame,
 )
-from unilab_schema.identity import Identity, RunInfo
+from unilab_schema.identity import (
+    MAX_INSTANCES,
+    MAX_NAME_CHARS,
+    MAX_RANKS,
+    MAX_RUN_CHARS,
+    Identity,
+    RunInfo,
+)
 
-MAX_RANKS = 65_536
-MAX_INSTANCES = 65_536
 MAX_SEQUENCE = 2**62
 MAX_GAP_FRAMES = 2**40
 """More frames than any source can have logged at once: a greater gap is an invention."""
@@ -36,7 +41,6 @@ SPOOL_UNAVAILABLE = "spool_unavailable"
 TOO_MANY_REPORTS = "too_many_reports"
 """Values of reports that have waited for an iteration while too many others came."""
 MAX_NS = 2**62
-_MAX_NAME_CHARS = 256
 _MAX_REASON_CHARS = 64
 _MAX_COUNT = 2**53
 _MAX_PATH_CHARS = 4096
@@ -56,14 +60,14 @@ def identity_fault(identity: Identity) -> str:
     checks = (
         (0 <= key.rank < MAX_RANKS, f"rank {key.rank}"),
         (0 <= key.instance < MAX_INSTANCES, f"instance {key.instance}"),
-        (0 < len(key.role) <= _MAX_NAME_CHARS, "role"),
+        (0 < len(key.role) <= MAX_NAME_CHARS, "role"),
         (len(identity.incarnation) == _INCARNATION_BYTES, "incarnation"),
         (1 <= identity.expected_learners <= MAX_RANKS, "expected_learners"),
         (1 <= identity.run.world_size <= MAX_RANKS, "world_size"),
         (0 <= identity.pid < 2**31, "pid"),
         (0 <= identity.pid_space < 2**64, "pid_space"),
-        (max(len(identity.host), len(identity.boot_id)) <= _MAX_NAME_CHARS, "host"),
-        (len(identity.version) <= _MAX_NAME_CHARS, "version"),
+        (max(len(identity.host), len(identity.boot_id)) <= MAX_NAME_CHARS, "host"),
+        (len(identity.version) <= MAX_NAME_CHARS, "version"),
         (_is_run(identity.run), "run"),
         (0 <= identity.started_mono_ns <= MAX_NS, "started_mono_ns"),
         (0 <= identity.started_unix_ns <= MAX_NS, "started_unix_ns"),
@@ -136,7 +140,7 @@ def _check(what: str, number: int, low: int, high: int) -> None:
 
 def _is_run(run: RunInfo) -> bool:
     names = (run.algorithm, run.task, run.sim_backend, run.step_axis)
-    return max(map(len, names)) <= _MAX_PATH_CHARS
+    return max(map(len, names)) <= MAX_RUN_CHARS
 
 
 def _is_spool(path: str) -> bool:
