@@ -2,8 +2,8 @@
 
 Up (source to aggregator): :class:`Hello`, :class:`Batch`. Down: :class:`Cursor`,
 :class:`Reject`. To subscribers: :class:`Head` on XPUB; on DEALER/ROUTER the requests
-:class:`Fetch`, :class:`Latest` and :class:`History` with the replies :class:`Updates`,
-:class:`Snapshot` and :class:`Blocks`.
+:class:`Fetch`, :class:`Latest`, :class:`History` and :class:`Ranks` with the replies
+:class:`Updates`, :class:`Snapshot`, :class:`Blocks` and :class:`RankValues`.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from __future__ import annotations
 import msgspec
 
 from unilab_schema.identity import Identity, RunInfo, SourceKey
+from unilab_schema.rank_values import RankRow, RankSpread
 from unilab_schema.updates import BinBlock, UpdateLayout
 
 PROTOCOL_VERSION = 1
@@ -162,7 +163,9 @@ class Head(msgspec.Struct, frozen=True, array_like=True, tag="head"):
     ``uptime_s``: of the aggregator. ``journal_full``: why it cannot write, empty while it can.
     ``bad_messages``: what came to any of its sockets and was no message, since the run began.
     ``refused_connections``: who was not let in, since the aggregator started. ``fetch_port``:
-    the TCP port beside this one that answers requests, 0 if there is none.
+    the TCP port beside this one that answers requests, 0 if there is none. ``answers``: names of
+    the requests that it answers beyond ``fetch``, ``latest`` and ``history``; others would be
+    counted as bad messages and not answered.
     """
 
     epoch: Epoch
@@ -183,6 +186,7 @@ class Head(msgspec.Struct, frozen=True, array_like=True, tag="head"):
     bad_messages: int = 0
     refused_connections: int = 0
     fetch_port: int = 0
+    answers: tuple[str, ...] = ()
 
 
 class Fetch(msgspec.Struct, frozen=True, array_like=True, tag="fetch"):
@@ -245,6 +249,37 @@ class Blocks(msgspec.Struct, frozen=True, array_like=True, tag="blocks"):
     complete: bool
 
 
+class Ranks(msgspec.Struct, frozen=True, array_like=True, tag="ranks"):
+    """Ask for the newest value that each source has sent of these tags.
+
+    ``tags``: empty for the first hundred that any of them has.
+    """
+
+    request: int
+    tags: tuple[str, ...] = ()
+
+
+class RankValues(msgspec.Struct, frozen=True, array_like=True, tag="rank_values"):
+    """Answer to :class:`Ranks`: a view of the moment, which may be ahead of the journal.
+
+    ``rows`` in the order of their keys, the newest process of each place; ``spreads`` per tag,
+    over all of them. What one message cannot hold is left out and counted: ``left_out_tags`` of
+    those that were asked for, ``left_out_rows`` of the sources. ``mono_ns``: the aggregator's
+    clock. ``expected_learners``: how many learner ranks the run has.
+    """
+
+    request: int
+    epoch: Epoch
+    attempt: int
+    mono_ns: int
+    expected_learners: int
+    tags: tuple[str, ...]
+    rows: tuple[RankRow, ...]
+    spreads: tuple[RankSpread, ...]
+    left_out_tags: int = 0
+    left_out_rows: int = 0
+
+
 class BackendProgress(msgspec.Struct, frozen=True, array_like=True, tag="progress"):
     """A writer tells the aggregator what its backend holds (on the fetch socket; no reply)."""
 
@@ -253,5 +288,5 @@ class BackendProgress(msgspec.Struct, frozen=True, array_like=True, tag="progres
 
 Upward = Hello | Batch
 Downward = Cursor | Reject
-Request = Fetch | Latest | History | BackendProgress
-Reply = Updates | Snapshot | Blocks
+Request = Fetch | Latest | History | Ranks | BackendProgress
+Reply = Updates | Snapshot | Blocks | RankValues

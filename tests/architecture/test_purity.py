@@ -26,6 +26,7 @@ PURE = [
         ROOT / "unilab_metrics" / "aggregate" / "receiving" / f"{name}.py"
         for name in ("accepting", "after_loss", "attempts", "receiver", "refusals", "turned_away")
     ),
+    ROOT / "unilab_metrics" / "aggregate" / "announcing" / "rank_table.py",
     ROOT / "unilab_metrics" / "aggregate" / "journaling" / "binning.py",
     ROOT / "unilab_metrics" / "aggregate" / "leaving" / "awaited.py",
     ROOT / "unilab_metrics" / "aggregate" / "leaving" / "beside.py",

@@ -21,7 +21,7 @@ from unilab_metrics.storage.segments import (
     decode_segment_header,
     encode_segment_header,
 )
-from unilab_schema import codec, control, frames, identity, updates
+from unilab_schema import codec, control, frames, identity, rank_values, updates
 from unilab_schema.codec import RecordKind
 from unilab_schema.metrics import MetricSpec
 
@@ -186,6 +186,7 @@ MESSAGES: dict[str, tuple[Any, msgspec.Struct]] = {
             7,
             5,
             7401,
+            ("ranks",),
         ),
     ),
     "fetch": (codec.decode_request, control.Fetch(1, 60, 500)),
@@ -200,6 +201,37 @@ MESSAGES: dict[str, tuple[Any, msgspec.Struct]] = {
     ),
     "history": (codec.decode_request, control.History(3, 1024, ("a",))),
     "blocks": (codec.decode_reply, control.Blocks(3, EPOCH, (BLOCK,), True)),
+    "ranks": (codec.decode_request, control.Ranks(4, ("a", "b"))),
+    "rank-values": (
+        codec.decode_reply,
+        control.RankValues(
+            4,
+            EPOCH,
+            1,
+            11,
+            2,
+            ("a", "b"),
+            (
+                rank_values.RankRow(
+                    KEY,
+                    "lost",
+                    9.5,
+                    None,
+                    None,
+                    384,
+                    40,
+                    _packed(math.inf, 0.0),
+                    _packed(9.5, math.nan),
+                ),
+            ),
+            (
+                rank_values.RankSpread(0, 1),
+                rank_values.RankSpread(2, 0, 1.5, 2.0, 2.5, KEY, identity.SourceKey(0, "learner")),
+            ),
+            7,
+            1,
+        ),
+    ),
     "progress": (
         codec.decode_request,
         control.BackendProgress(control.BackendStatus("tensorboard", "finished", 100)),

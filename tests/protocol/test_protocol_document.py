@@ -10,7 +10,7 @@ import pytest
 
 from unilab_metrics.aggregate.journaling.evidence import KIND_DURABLE, Durable
 from unilab_metrics.storage.segments import KIND_SEGMENT_HEADER, SegmentHeader
-from unilab_schema import codec, control, frames, identity
+from unilab_schema import codec, control, frames, identity, rank_values
 from unilab_schema.metrics import MetricSpec
 
 DOCUMENT = (Path(__file__).parents[2] / "schema" / "README.md").read_text("utf-8")
@@ -24,6 +24,8 @@ PARTS: tuple[type[msgspec.Struct], ...] = (
     control.Neighbour,
     control.SourceStatus,
     control.BackendStatus,
+    rank_values.RankRow,
+    rank_values.RankSpread,
 )
 MESSAGES: tuple[type[msgspec.Struct], ...] = (
     control.Head,

@@ -10,11 +10,13 @@ import msgspec
 import zmq
 
 from unilab_metrics import crash_points
+from unilab_metrics.aggregate.announcing.rank_table import Moment, Told, rank_values
 from unilab_metrics.aggregate.announcing.serving import Server
 from unilab_metrics.aggregate.core import Core
 from unilab_metrics.aggregate.receiving.bus_meter import BusMeter
 from unilab_metrics.aggregate.receiving.peers import Peer, source_status
 from unilab_metrics.aggregate.writers import Writers
+from unilab_metrics.storage.filesystem import boot_id
 from unilab_metrics.storage.path_text import shown_path
 from unilab_metrics.transport.endpoints import Endpoints
 from unilab_metrics.transport.sockets import receive
@@ -24,15 +26,7 @@ from unilab_schema.codec import (
     decode_request,
     encode_message,
 )
-from unilab_schema.control import (
-    Blocks,
-    Fetch,
-    Head,
-    History,
-    Latest,
-    Snapshot,
-    Updates,
-)
+from unilab_schema.control import Fetch, Head, History, Latest, Ranks, Reply
 
 _HEAD_INTERVAL_NS = 1_000_000_000
 _JOIN_INTERVAL_NS = 20_000_000
@@ -43,6 +37,7 @@ _MAX_SUBSCRIPTIONS = 2048
 _MAX_TOPIC_BYTES = 256 * 1024
 """Of topics that nobody announces; libzmq keeps up to a hundred bytes for each."""
 _MAX_SHOWN_SOURCES = 1024
+_ANSWERS = ("ranks",)
 _MAX_HEAD_BYTES = MAX_MESSAGE_BYTES // 2
 _SUBSCRIPTIONS = frozenset([b"\x00", b"\x01"])
 """Off and on, for all topics: all that a subscriber of ours ever says."""
@@ -75,6 +70,7 @@ class Announcer:
         self._told_mono_ns = 0
         self._joined = False
         self._topic_bytes = 0
+        self._boot_id = boot_id()
         self.bad_messages = 0
         """What came to either socket and was nothing that a subscriber says."""
 
@@ -137,18 +133,9 @@ class Announcer:
 
     def _head(self, now: int) -> Head:
         data = self._core.state.data
-        newest: dict[tuple[int, str, int], int] = {}
-        for source in data.sources:
-            if source.attempt == data.attempt:
-                key = source.identity.key
-                newest[key.rank, key.role, key.instance] = source.index
         # An end that is not in the files, because the disk is full, is none yet.
         is_committed = self._core.journal.committed_update + 1 >= data.next_update
-        shown = sorted(newest.items())[:_MAX_SHOWN_SOURCES]
-        statuses = tuple(
-            source_status(data.sources[index], self._peers.get(index) or Peer(), now)
-            for _, index in shown
-        )
+        told = self._told_sources(now, _MAX_SHOWN_SOURCES)
         return Head(
             self._core.epoch,
             self._core.journal.committed_update,
@@ -156,7 +143,7 @@ class Announcer:
             data.attempt,
             data.run,
             shown_path(self._run_dir),
-            statuses,
+            tuple(one.status for one in told),
             self._writers.statuses(),
             now,
             time.time_ns(),
@@ -168,9 +155,24 @@ class Announcer:
             journal_full=self._core.problem,
             refused_connections=self._endpoints.refused_total,
             fetch_port=self._endpoints.tcp.fetch_port,
+            answers=_ANSWERS,
         )
 
-    def _reply(self, data: bytes, user: str) -> Updates | Snapshot | Blocks | None:
+    def _told_sources(self, now: int, most: int | None = None) -> list[Told]:
+        """The newest process of each place in this attempt, in their order."""
+        data = self._core.state.data
+        newest: dict[tuple[int, str, int], int] = {}
+        for source in data.sources:
+            if source.attempt == data.attempt:
+                key = source.identity.key
+                newest[key.rank, key.role, key.instance] = source.index
+        shown = [data.sources[index] for _, index in sorted(newest.items())[:most]]
+        return [
+            Told(source, source_status(source, self._peers.get(source.index) or Peer(), now))
+            for source in shown
+        ]
+
+    def _reply(self, data: bytes, user: str) -> Reply | None:
         try:
             request = decode_request(data)
         except FrameDecodeError:
@@ -182,11 +184,15 @@ class Announcer:
             return self._server.snapshot(request.request)
         if isinstance(request, History):
             return self._core.blocks.history(request)
+        if isinstance(request, Ranks):
+            now = time.monotonic_ns()
+            moment = Moment(self._core.epoch, now, self._boot_id)
+            return rank_values(self._core.state, request, self._told_sources(now), moment)
         if self._endpoints.may_report(user):
             self._writers.take(request.status)
         return None
 
-    def _send(self, routing_id: bytes, reply: Updates | Snapshot | Blocks) -> None:
+    def _send(self, routing_id: bytes, reply: Reply) -> None:
         try:
             self._ask.send_multipart([routing_id, encode_message(reply)], zmq.NOBLOCK)
         except zmq.ZMQError:

@@ -164,6 +164,10 @@ def _take_values(
     values = Values(key_set, frame.values, frame.weights, frame.already_reduced)
     if frame.already_reduced and rank != 0:
         values = None
+    elif key_set in (kept := state.newest_frames.kept[source.index]):
+        kept[key_set] = frame
+    else:
+        state.newest_frames.keep(source.index, key_set, state.key_sets.tags(key_set), frame)
     windows = state.data.windows
     is_closed = windows.is_done(source.index, iteration)
     window = windows.add(share, iteration, values, more=frame.more)
@@ -190,6 +194,10 @@ def _take_report(
         _count_late(state, source, len(frame.values) // 8)
         return
     _count_nameless(state, source, key_set)
+    if key_set in (kept := state.newest_frames.kept[source.index]):
+        kept[key_set] = frame
+    else:
+        state.newest_frames.keep(source.index, key_set, state.key_sets.tags(key_set), frame)
     reports = source.reports
     reports.add(Report(frame.mono_ns, key_set, frame.values, frame.weights, frame.env_steps))
     overflow = reports.overflow()

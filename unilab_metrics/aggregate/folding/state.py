@@ -27,6 +27,7 @@ from unilab_metrics.aggregate.folding.entries import (
     SourceReturned,
 )
 from unilab_metrics.aggregate.folding.key_set_columns import ColumnsOfKeySets
+from unilab_metrics.aggregate.folding.newest_frames import NewestFrames
 from unilab_metrics.aggregate.folding.packed import (
     Float64s,
     Int64s,
@@ -80,6 +81,7 @@ class AggregatorState:
         self.layouts = UpdateLayouts(self.data.update_layouts, self.data.next_layout, self.columns)
         self.key_set_columns = ColumnsOfKeySets(self.key_sets, self.columns)
         self.refusals = RefusedFrames()
+        self.newest_frames = NewestFrames()
         self._by_incarnation = {s.identity.incarnation: s for s in self.data.sources}
         self.learners = [s for s in self.data.sources if s.is_learner]
         """Sources whose frames are iterations, gone ones included."""
@@ -161,9 +163,8 @@ class AggregatorState:
         """Make room for new columns in the newest values."""
         missing = size - len(self.latest_values)
         if missing > 0:
-            none = np.zeros(missing, dtype=np.int64)
-            self.latest_values = np.concatenate([self.latest_values, np.zeros(missing)])
-            self.latest_updates = np.concatenate([self.latest_updates, none])
+            self.latest_values = np.append(self.latest_values, np.zeros(missing))
+            self.latest_updates = np.append(self.latest_updates, np.zeros(missing, np.int64))
 
     def _join(self, entry: SourceJoined) -> list[Publication]:
         identity = entry.identity
@@ -276,9 +277,8 @@ class AggregatorState:
     def latest(self) -> Latest:
         """Newest values of the tags that any update has carried."""
         shown = np.flatnonzero(self.latest_updates > 0)
-        return Latest(
-            self.columns.names(shown), self.latest_values[shown], self.latest_updates[shown]
-        )
+        names, values = self.columns.names(shown), self.latest_values[shown]
+        return Latest(names, values, self.latest_updates[shown])
 
     def latest_value(self, tag: str) -> float | None:
         """The newest value of a tag, ``None`` if no update has carried it."""

@@ -1,0 +1,44 @@
+"""Each source's newest values, and each tag over all of them: parts of ``control.RankValues``."""
+
+from __future__ import annotations
+
+import msgspec
+
+from unilab_schema.identity import SourceKey
+
+
+class RankRow(msgspec.Struct, frozen=True, array_like=True):
+    """A source of this attempt and its newest values.
+
+    ``state``, ``age_s`` and ``frame_age_s``: as in ``control.SourceStatus``. ``iteration``: a
+    learner's newest. ``cursor``: sequence of its newest record. ``values`` and ``ages_s``: packed
+    ``<d`` in the order of the tags; the age is since the value was logged, and NaN where the
+    source has none of the tag. A value that is NaN has an age.
+    """
+
+    key: SourceKey
+    state: str
+    age_s: float
+    frame_age_s: float | None
+    iteration: int | None
+    env_steps: int | None
+    cursor: int
+    values: bytes
+    ages_s: bytes
+
+
+class RankSpread(msgspec.Struct, frozen=True, array_like=True):
+    """A tag over the sources that are not lost, and have it.
+
+    ``minimum``, ``mean`` and ``maximum``: over its finite values, ``None`` without any; every
+    source counts once. ``lowest`` and ``highest``: who holds them, of equals the first.
+    ``count``: finite values; ``nonfinite``: the others.
+    """
+
+    count: int
+    nonfinite: int
+    minimum: float | None = None
+    mean: float | None = None
+    maximum: float | None = None
+    lowest: SourceKey | None = None
+    highest: SourceKey | None = None

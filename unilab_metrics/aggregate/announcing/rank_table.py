@@ -1,0 +1,215 @@
+"""Each source's newest values as one table: decoded when somebody asks, not per iteration. Pure.
+
+Sources that share a key set are taken together, so that 64 ranks cost hardly more than one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from unilab_metrics.aggregate.announcing.serving import MAX_REPLY_BYTES
+from unilab_metrics.aggregate.folding.newest_frames import ValueFrame
+from unilab_metrics.aggregate.folding.packed import Float64s, Int64s, pack_values, unpack_values
+from unilab_metrics.aggregate.folding.sources import SourceState
+from unilab_metrics.aggregate.folding.state import AggregatorState
+from unilab_schema.codec import MAX_FRAME_TAGS, MAX_TAG_BYTES
+from unilab_schema.control import Epoch, Ranks, RankValues, SourceStatus
+from unilab_schema.rank_values import RankRow, RankSpread
+
+USUAL_TAGS = 100
+"""Of an answer to somebody who names none."""
+MAX_ROWS = 4096
+"""As many as a run may have living sources."""
+_ROW_BYTES = 120
+_SPREAD_BYTES = 80
+_CELL_BYTES = 16
+_LEAST_TAGS = 8
+"""Rows are left out only where not even as many tags fit beside all of them."""
+_NEVER = np.iinfo(np.int64).min
+
+
+class Told(NamedTuple):
+    """A source and what subscribers are told of it."""
+
+    source: SourceState
+    status: SourceStatus
+
+
+class Moment(NamedTuple):
+    """Of one answer. ``boot_id``: the aggregator's, whose clock ``mono_ns`` is of."""
+
+    epoch: Epoch
+    mono_ns: int
+    boot_id: str
+
+
+def rank_values(
+    state: AggregatorState, request: Ranks, told: Sequence[Told], moment: Moment
+) -> RankValues:
+    """The answer to a request. ``told``: the newest process of each place, in their order."""
+    rows = list(told[:MAX_ROWS])
+    asked = _asked(state, request, rows)
+    count, tags = _fitting(rows, asked)
+    table = _Table(state, rows, tags)
+    ages = table.ages_s(rows, moment)
+    has_value = table.stamps != _NEVER
+    standing = np.array([one.status.state != "lost" for one in rows], dtype=bool)
+    made = tuple(
+        RankRow(
+            one.status.key,
+            one.status.state,
+            one.status.age_s,
+            one.status.frame_age_s,
+            one.source.last_iteration,
+            _env_steps(state, one.source),
+            one.source.cursor,
+            pack_values(table.values[row]),
+            pack_values(ages[row]),
+        )
+        for row, one in enumerate(rows[:count])
+    )
+    named = len(set(request.tags)) if request.tags else len(asked)
+    return RankValues(
+        request.request,
+        moment.epoch,
+        state.data.attempt,
+        moment.mono_ns,
+        state.ranks_expected(),
+        tags,
+        made,
+        _spreads(table.values, has_value & standing[:, None], rows),
+        named - len(tags),
+        len(told) - count,
+    )
+
+
+def _asked(state: AggregatorState, request: Ranks, rows: Iterable[Told]) -> tuple[str, ...]:
+    if request.tags:
+        short = (tag for tag in request.tags if len(tag) <= MAX_TAG_BYTES)
+        return tuple(dict.fromkeys(short))[:MAX_FRAME_TAGS]
+    newest = state.newest_frames
+    key_sets = {number for one in rows for number in newest.of(one.source.index)}
+    tags = {tag: None for number in sorted(key_sets) for tag in newest.tags(number) if tag}
+    return tuple(tags)[:USUAL_TAGS]
+
+
+def _fitting(rows: list[Told], tags: tuple[str, ...]) -> tuple[int, tuple[str, ...]]:
+    """How many rows, and which tags, one message holds."""
+    role_bytes = max((4 * len(one.status.key.role) for one in rows), default=0)
+    row_bytes = _ROW_BYTES + role_bytes + _CELL_BYTES * min(len(tags), _LEAST_TAGS)
+    spread_bytes = _SPREAD_BYTES + 2 * role_bytes
+    tag_bytes = [spread_bytes + 5 + 4 * len(tag) for tag in tags]
+    room = MAX_REPLY_BYTES - sum(tag_bytes[:_LEAST_TAGS])
+    count = min(len(rows), room // row_bytes)
+    room -= count * row_bytes
+    kept = min(len(tags), _LEAST_TAGS)
+    while kept < len(tags) and room >= (more := tag_bytes[kept] + _CELL_BYTES * count):
+        room -= more
+        kept += 1
+    return count, tags[:kept]
+
+
+class _Table:
+    """``values`` and the ``stamps`` of their frames, a row per source and a column per tag."""
+
+    def __init__(self, state: AggregatorState, rows: list[Told], tags: tuple[str, ...]) -> None:
+        shape = len(rows), len(tags)
+        self.values: Float64s = np.full(shape, np.nan)
+        self.stamps: Int64s = np.full(shape, _NEVER)
+        self.newest: Int64s = np.full(len(rows), _NEVER)
+        self._state = state
+        self._places = np.full(len(state.columns.tags), -1, dtype=np.intp)
+        for place, tag in enumerate(tags):
+            column = state.columns.known(tag)
+            if column is not None:
+                self._places[column] = place
+        groups: dict[int, list[tuple[int, ValueFrame]]] = {}
+        for row, one in enumerate(rows):
+            for key_set, frame in state.newest_frames.of(one.source.index).items():
+                groups.setdefault(key_set, []).append((row, frame))
+        for key_set, members in groups.items():
+            self._take(state.newest_frames.tags(key_set), members)
+
+    def ages_s(self, told: list[Told], moment: Moment) -> Float64s:
+        """Seconds since each value was logged; NaN where there is none."""
+        ages = np.full(self.values.shape, np.nan)
+        for row, one in enumerate(told):
+            known = self.stamps[row] != _NEVER
+            if one.source.identity.boot_id == moment.boot_id:
+                since_ns = moment.mono_ns - self.stamps[row][known]
+            else:
+                # Another clock: it only tells how much older a value is than the newest one.
+                last_s = (
+                    one.status.age_s if one.status.frame_age_s is None else one.status.frame_age_s
+                )
+                since_ns = self.newest[row] - self.stamps[row][known] + round(last_s * 1e9)
+            ages[row, known] = np.maximum(since_ns, 0) / 1e9
+        return ages
+
+    def _take(self, tags: tuple[str, ...], members: list[tuple[int, ValueFrame]]) -> None:
+        rows = np.array([row for row, _ in members])
+        stamps = np.array([frame.mono_ns for _, frame in members])
+        self.newest[rows] = np.maximum(self.newest[rows], stamps)
+        named = [place for place, tag in enumerate(tags) if tag]
+        places = self._places[self._state.columns.columns(tags)]
+        chosen = np.flatnonzero(places >= 0)
+        if not len(chosen):
+            return
+        of_frame = np.array(named, dtype=np.intp)[chosen]
+        values = _block([frame.values for _, frame in members])[:, of_frame]
+        where = np.ix_(rows, places[chosen])
+        is_newer = stamps[:, None] > self.stamps[where]
+        if any(frame.weights for _, frame in members):
+            ones = pack_values(np.ones(len(tags)))
+            weights = _block([frame.weights or ones for _, frame in members])[:, of_frame]
+            is_newer &= weights != 0
+            values = values / np.where(weights != 0, weights, 1.0)
+        self.values[where] = np.where(is_newer, values, self.values[where])
+        self.stamps[where] = np.where(is_newer, stamps[:, None], self.stamps[where])
+
+
+def _block(packed: list[bytes]) -> Float64s:
+    return np.reshape(unpack_values(b"".join(packed)), (len(packed), -1))
+
+
+def _env_steps(state: AggregatorState, source: SourceState) -> int | None:
+    frames = state.newest_frames.of(source.index).values()
+    counted = [(frame.mono_ns, frame.env_steps) for frame in frames if frame.env_steps is not None]
+    return max(counted)[1] if counted else None
+
+
+def _spreads(
+    values: Float64s, counts: NDArray[np.bool_], rows: list[Told]
+) -> tuple[RankSpread, ...]:
+    """``counts``: which values are to be reckoned with."""
+    is_finite = np.isfinite(values) & counts
+    totals: list[int] = is_finite.sum(axis=0).tolist()
+    others: list[int] = (counts & ~is_finite).sum(axis=0).tolist()
+    if not len(rows):
+        return tuple(RankSpread(0, 0) for _ in totals)
+    lowest: list[int] = np.where(is_finite, values, np.inf).argmin(axis=0).tolist()
+    highest: list[int] = np.where(is_finite, values, -np.inf).argmax(axis=0).tolist()
+    # Divided before they are added: the sum of large values may have no end.
+    means: list[float] = (
+        np.where(is_finite, values / np.maximum(totals, 1), 0.0).sum(axis=0).tolist()
+    )
+    return tuple(
+        RankSpread(
+            total,
+            other,
+            float(values[low, place]),
+            mean,
+            float(values[high, place]),
+            rows[low].status.key,
+            rows[high].status.key,
+        )
+        if total
+        else RankSpread(0, other)
+        for place, (total, other, mean, low, high) in enumerate(
+            zip(totals, others, means, lowest, highest, strict=True)
+        )
+    )
