@@ -29,12 +29,14 @@ _PATTERNS: tuple[Pattern, ...] = ("solid", "dashed", "dotted")
 
 class ChartData(NamedTuple):
     """``store``: the courses of the run's tags. ``known``: all its tags, sorted. ``compare``:
-    those of an earlier run, and ``compare_label`` its name."""
+    those of an earlier run, and ``compare_label`` its name; it keeps the
+    same tags. ``live``: the run goes on."""
 
     store: ChartStore
     known: tuple[str, ...] = ()
     compare: ChartStore | None = None
     compare_label: str = ""
+    live: bool = False
 
 
 @dataclass(frozen=True, slots=True)

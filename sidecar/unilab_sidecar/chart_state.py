@@ -23,6 +23,7 @@ While tags are chosen, keys go to :mod:`unilab_sidecar.chart_picker`.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple
 
@@ -99,20 +100,36 @@ class ChartContext(NamedTuple):
     """What the keys need to know. ``known``: all tags of the run, sorted. ``whole``: what the
     x axis covers without a zoom, ``None`` without data. ``cells``: columns of the curves, from
     ``views.charts.cells_of``. ``reference``: bins of one of the tags, to find a place again when
-    the x axis changes."""
+    the x axis changes. ``live``: the run goes on."""
 
     known: tuple[str, ...] = ()
     whole: Span | None = None
     cells: int = 80
     reference: Bins = NO_BINS
+    live: bool = False
 
 
-def window(state: ChartState, whole: Span) -> Span:
-    """The part of the x axis that is shown."""
+def window(state: ChartState, whole: Span, *, live: bool = False) -> Span:
+    """The part of the x axis that is shown.
+
+    ``live``: its right end goes ahead of the newest by steps of an eighth at most, so that a
+    picture only grows at its end, instead of moving as a whole with each update (which a slow
+    line has to carry).
+    """
     if state.zoom is None:
-        return whole
-    high = whole.high if state.zoom.high is None else state.zoom.high
+        width = whole.high - whole.low
+        return Span(whole.low, whole.low + _ahead(width, width)) if live else whole
+    if state.zoom.high is not None:
+        return Span(state.zoom.high - state.zoom.width, state.zoom.high)
+    high = _ahead(whole.high, state.zoom.width) if live else whole.high
     return Span(high - state.zoom.width, high)
+
+
+def _ahead(value: float, width: float) -> float:
+    if not 0 < width < math.inf:
+        return value
+    step = 2.0 ** math.floor(math.log2(width)) / 8
+    return max(math.ceil(value / step) * step, value)
 
 
 def press(
@@ -192,7 +209,7 @@ def _on_axis(state: ChartState, axis: XAxis, context: ChartContext) -> ChartStat
     if zoom is not None and context.whole is not None:
         ends = [
             _translated(end, state.x_axis, axis, context.reference)
-            for end in window(state, context.whole)
+            for end in window(state, context.whole, live=context.live)
         ]
         low, high = ends
         is_known = low is not None and high is not None and high > low
@@ -213,15 +230,16 @@ def _translated(value: float, old: XAxis, new: XAxis, bins: Bins) -> float | Non
 def _moved(
     state: ChartState, key: str, character: str | None, context: ChartContext, whole: Span
 ) -> ChartState:
-    shown = window(state, whole)
+    shown = window(state, whole, live=context.live)
     width = shown.high - shown.low
+    newest = min(shown.high, whole.high)
     column = width / max(context.cells, 1)
     steps = {"left": -1, "right": 1, "shift+left": -10, "shift+right": 10}
     if key in steps:
-        at = shown.high if state.cursor is None else state.cursor + steps[key] * column
-        return replace(state, cursor=min(max(at, shown.low), shown.high))
+        at = newest if state.cursor is None else state.cursor + steps[key] * column
+        return replace(state, cursor=max(min(at, newest), shown.low))
     if key in ("home", "end"):
-        return replace(state, cursor=shown.low if key == "home" else shown.high)
+        return replace(state, cursor=shown.low if key == "home" else newest)
     if key == "plus" or character in ("+", "="):
         return _zoomed(state, width / 2, shown, whole)
     if key == "minus" or character == "-":

@@ -135,6 +135,23 @@ def test_without_a_cursor_the_window_follows_the_newest():
     assert pressed(back, ["pagedown"]).zoom == Zoom(250.0, None)
 
 
+def test_the_picture_of_a_live_run_grows_at_its_end_only():
+    spans = [window(SHOWN, Span(0, 20_000 + number * 20), live=True) for number in range(100)]
+    assert len(set(spans)) == 2
+    assert all(20_000 + number * 20 <= span.high for number, span in enumerate(spans))
+    assert all(span.high <= 22_000 * 1.125 for span in spans)
+    state = ChartState(SHOWN.tags, zoom=Zoom(1000.0))
+    spans = [window(state, Span(0, 20_000 + number), live=True) for number in range(64)]
+    assert len(set(spans)) <= 2
+    assert all(span.high - span.low == 1000 for span in spans)
+    # The cursor does not leave what there is.
+    context = CONTEXT._replace(whole=Span(0, 900), live=True)
+    assert window(SHOWN, Span(0, 900), live=True).high > 900
+    assert pressed(SHOWN, ["left"], context).cursor == 900
+    assert pressed(SHOWN, ["end"], context).cursor == 900
+    assert window(SHOWN, Span(5, 5), live=True) == (5, 5)
+
+
 def test_another_axis_shows_the_same_stretch_of_the_run():
     state = pressed(ChartState(SHOWN.tags, zoom=Zoom(100.0, 600.0), cursor=550.0), ["x"])
     assert state.x_axis == "env_steps"

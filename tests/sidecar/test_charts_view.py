@@ -225,6 +225,16 @@ def test_a_zoom_says_how_far_and_whether_it_follows(data: ChartData):
     assert "now 300  min 200  max 300" in text
 
 
+def test_of_a_live_run_the_header_says_what_there_is(data: ChartData):
+    state = ChartState(NAMES[:1], compare=False)
+    text = screen(data._replace(live=True), state)
+    assert text.startswith("iteration 1 to 1,000 · whole run")
+    # Behind the newest value there is room for the next ones.
+    assert {line[-1] for line in text.splitlines()[3:10]} != {line[-1] for line in screen(
+        data, state).splitlines()[3:10]}  # fmt: skip
+    assert context(data._replace(live=True), state, 80, 24).live
+
+
 def test_wide_characters_keep_everything_aligned(data: ChartData):
     for columns in (60, 80, 130):
         shown = view(data, ChartState(NAMES, compare=False), columns, 40)

@@ -50,8 +50,9 @@ def context(data: ChartData, state: ChartState, columns: int, rows: int) -> Char
     whole = _whole(data, state, named)
     arranged = _arrange(state, columns, rows)
     reference = max((one.bins for one in named), key=len, default=None)
-    more = () if reference is None else (reference,)
-    return ChartContext(data.known, whole, arranged.cells, *more)
+    if reference is None:
+        return ChartContext(data.known, whole, arranged.cells, live=data.live)
+    return ChartContext(data.known, whole, arranged.cells, reference, data.live)
 
 
 def view(
@@ -110,7 +111,7 @@ def _charts(data: ChartData, state: ChartState, columns: int, rows: int, *, unic
     whole = _whole(data, state, named)
     if whole is None:
         return _nothing_there(data, state, named)
-    span = window(state, whole)
+    span = window(state, whole, live=data.live)
     arranged = _arrange(state, columns, rows)
     panes = Panes(data, state, span, arranged, unicode)
     if state.overlay == "apart" or len(named) == 1:
@@ -125,7 +126,7 @@ def _charts(data: ChartData, state: ChartState, columns: int, rows: int, *, unic
 
 def _header(panes: Panes, whole: Span, width: int) -> Line:
     state, span = panes.state, panes.span
-    ends = [_on_axis(value, state.x_axis) for value in span]
+    ends = [_on_axis(min(value, whole.high), state.x_axis) for value in span]
     parts: list[Segment] = [
         Segment(f"{_NAMES[state.x_axis]} ", "heading"),
         Segment(f"{ends[0]} to {ends[1]}", "value"),
