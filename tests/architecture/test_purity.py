@@ -24,7 +24,10 @@ PURE = [
     *sorted((ROOT / "unilab_metrics" / "aggregate" / "folding").rglob("*.py")),
     *(
         ROOT / "unilab_metrics" / "aggregate" / "receiving" / f"{name}.py"
-        for name in ("accepting", "after_loss", "attempts", "receiver", "refusals", "turned_away")
+        for name in (
+            *("accepting", "after_loss", "attempts", "doubles", "receiver", "refusals"),
+            "turned_away",
+        )
     ),
     ROOT / "unilab_metrics" / "aggregate" / "announcing" / "rank_table.py",
     ROOT / "unilab_metrics" / "aggregate" / "journaling" / "binning.py",

@@ -210,7 +210,7 @@ def test_what_a_double_said_is_counted_as_late_once_the_place_is_empty() -> None
     assert refusal is not None
     assert refusal.code == "duplicate_rank"
     paper.fold(one.end(t=100), SourceGone(one.index, "finished", 0, 0))
-    double = join(paper, claim)
+    double = join(paper, claim, is_orphan=True)
     paper.fold(double.iteration(1, {"b": 99.0}), double.iteration(2, {"a": 99.0}))
     paper.fold(zero.iteration(2, {"a": 1.0}))
     paper.settle(60_000)

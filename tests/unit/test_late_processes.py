@@ -42,10 +42,10 @@ def alive(_: SourceState) -> bool:
 def ask(paper: PaperRun, what: Hello, *, is_orphan: bool = False) -> str:
     """The refusal's code; ``late``, ``attempt`` or ``joined``."""
     admission: Admission = admit(paper.state, what, alive, is_orphan=is_orphan)
-    if admission.refusal is not None:
-        return admission.refusal.code
     if any(isinstance(entry, SourceGone) for entry in admission.entries):
         return "late"
+    if admission.refusal is not None:
+        return admission.refusal.code
     return "attempt" if admission.opens_attempt else "joined"
 
 

@@ -22,7 +22,8 @@ def end_status(data: RunData) -> tuple[str, str]:
     Rank 0's learner decides by what it closed with; if it is gone without goodbye, the run
     failed.
     """
-    zeros = [s for s in data.sources if s.is_learner and s.rank == 0]
+    zeros = [s for s in data.sources if s.is_learner and s.rank == 0 and not s.is_double]
+    zeros = [s for s in zeros if s.attempt == data.attempt] or zeros
     judged = zeros[-1] if zeros else (data.sources[-1] if data.sources else None)
     if judged is not None and judged.ended is not None:
         return judged.ended or "completed", ""

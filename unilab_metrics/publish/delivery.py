@@ -13,6 +13,8 @@ WINDOW_FRAMES = 512
 HELLO_INTERVAL_NS = 1_000_000_000
 SILENT_AFTER_NS = 5_000_000_000
 """Without a word from the aggregator for this long, the socket is made anew."""
+DUPLICATE = "duplicate_rank: "
+"""Another process has the place; what we say is none of the run's numbers."""
 RESEND_AFTER_NS = 2_000_000_000
 RESEND_AT_MOST_NS = 30_000_000_000
 
@@ -126,6 +128,11 @@ class Delivery:
             self.sent = self.acked
             self._progress_ns = now_ns
             self._resend_after_ns = min(2 * self._resend_after_ns, RESEND_AT_MOST_NS)
+
+    @property
+    def is_double(self) -> bool:
+        """Whether another process has our place for good, and with it the run."""
+        return self.refused.startswith(DUPLICATE)
 
     def silent_ns(self, now_ns: int) -> int:
         """How long the aggregator has said nothing."""

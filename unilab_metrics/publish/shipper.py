@@ -193,7 +193,7 @@ class Shipper:
     def _every_second(self) -> None:
         prospects, hurry = self.prospects, self._closing
         prospects.heed_run()
-        if self._supervise is not None:
+        if self._supervise is not None and not self._delivery.is_double:
             trouble = self._supervise(hurry=hurry, heard=self._heard())
         else:
             trouble = self._stand_in(hurry=hurry) if self._stand_in is not None else ""

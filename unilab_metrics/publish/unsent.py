@@ -9,13 +9,11 @@ import sys
 from pathlib import Path
 from typing import NamedTuple
 
-from unilab_metrics.publish.delivery import Delivery
+from unilab_metrics.publish.delivery import DUPLICATE, Delivery
 from unilab_metrics.publish.warning import warn_caller
 from unilab_metrics.wording import agreeing, counted
 
 _SILENT_AFTER_S = 3.0
-DUPLICATE = "duplicate_rank: "
-"""Another process has the place; what we say is none of the run's numbers."""
 
 
 def reason(delivery: Delivery, trouble: str, now_ns: int) -> str:

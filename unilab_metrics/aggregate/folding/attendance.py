@@ -15,11 +15,13 @@ from unilab_metrics.aggregate.folding.run_data import RunData
 from unilab_metrics.aggregate.folding.sources import SourceState
 
 if TYPE_CHECKING:
-    from unilab_metrics.aggregate.folding.entries import Seal
+    from unilab_metrics.aggregate.folding.entries import Seal, SourceGone
     from unilab_metrics.aggregate.folding.state import AggregatorState, Publication
     from unilab_metrics.aggregate.folding.window import RankShare
 
 MAX_NAMED_RANKS = 64
+REPLACED = frozenset(["superseded", "double"])
+"""How a source can be gone whose place another process has."""
 
 
 def joined_ranks(data: RunData) -> set[int]:
@@ -91,6 +93,25 @@ def waive_missing(
     )
     opened = state.ensure_opened(shares[0].unix_ns)
     return [*opened, state.own_event("warning", text, decision.mono_ns, decision.unix_ns)]
+
+
+def leave_out(state: AggregatorState, source: SourceState, gone: SourceGone) -> list[Publication]:
+    """Another process has the source's place: what it says, and what of it is in no update yet,
+    is late."""
+    data = state.data
+    source.is_double = gone.how == "double"
+    newest = 0 if source.is_double else min(source.joined, data.attempt - 1)
+    source.attempt = source.joined = newest
+    late = data.windows.forget(source.index)
+    source.late_values += late
+    data.late_values += late
+    if not gone.text:
+        return []
+    if data.ended is not None:
+        # Nothing that is only told follows the end.
+        data.count_warning(gone.text, {})
+        return []
+    return [state.own_event("warning", gone.text, gone.mono_ns, gone.unix_ns)]
 
 
 def doubts_of_world(state: AggregatorState, joined: SourceState) -> list[Publication]:

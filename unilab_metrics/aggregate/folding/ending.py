@@ -56,7 +56,7 @@ def withdrawal(data: RunData, entry: Entry, unix_ns: int, mono_ns: int) -> EndWi
             if source.attempt != data.attempt:
                 return None
             name = source.name
-        case SourceJoined():
+        case SourceJoined(is_late=False):
             identity = entry.identity
             name = f"{identity.key.place} (pid {identity.pid} on {identity.host})"
         case _:

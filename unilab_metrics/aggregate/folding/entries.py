@@ -35,10 +35,12 @@ class EntryKind(IntEnum):
 
 
 class SourceJoined(msgspec.Struct, frozen=True, array_like=True):
-    """A new incarnation was admitted; later entries call it ``source``."""
+    """A new incarnation was admitted; later entries call it ``source``. ``is_late``: only to take
+    what it has left; a ``SourceGone`` that says why follows."""
 
     source: int
     identity: Identity
+    is_late: bool = False
 
 
 class AcceptedBatch(msgspec.Struct, frozen=True, array_like=True):
@@ -50,9 +52,10 @@ class AcceptedBatch(msgspec.Struct, frozen=True, array_like=True):
 
 
 class SourceGone(msgspec.Struct, frozen=True, array_like=True):
-    """Every frame of the source is in the wal. ``how``: ``finished``, ``lost`` or
-    ``superseded``: another process has the place, and what this one says is counted as late.
-    ``ending``: what is known of how its process ended."""
+    """Every frame of the source is in the wal. ``how``: ``finished``, ``lost``,
+    ``superseded``: another process has the place, and what this one says is counted as late, or
+    ``double``: another one had it from the start. ``ending``: what is known of how its process
+    ended. Without a ``text`` nothing is told of the last two."""
 
     source: int
     how: str

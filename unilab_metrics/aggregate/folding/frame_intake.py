@@ -86,8 +86,10 @@ def _take(  # noqa: PLR0912 - one case per record kind
         raise FrameDecodeError("frame", f"{len(record.payload)} bytes")
     frame = decode_payload(record.kind, record.payload)
     check_numbers(frame)
-    if state.data.ended is not None and not isinstance(frame, _OWN_ACCOUNT):
-        # Of an attempt that a later one has replaced: what is of this one withdraws its end.
+    is_outside = state.data.ended is not None or source.is_double
+    if is_outside and not isinstance(frame, _OWN_ACCOUNT):
+        # Of an attempt that a later one has replaced (what is of this one withdraws its end), or
+        # of none.
         _count_late(state, source, 1)
         return []
     if state.data.absorbed_attempt and is_told(state, source, record.sequence, frame):

@@ -38,6 +38,7 @@ class SourceState(msgspec.Struct, array_like=True):
     ``troubles``: what the source has met and lost nothing by, as it told last.
     """
 
+    ``is_double``: it began while another process was at work in its place, and is of no attempt.
     index: int
     identity: Identity
     status: SourceStatus = "live"
@@ -70,6 +71,10 @@ class SourceState(msgspec.Struct, array_like=True):
     troubles: dict[str, int] = {}
 
     def refuse(self, reason: str, times: int) -> None:
+    is_double: bool = False
+    beyond: bytes = b""
+    beyond_last: int = 0
+    unsure: int = 0
         """The run has no room for some of what the source has sent."""
         self.refused[reason] = self.refused.get(reason, 0) + times
 

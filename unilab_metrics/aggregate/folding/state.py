@@ -175,7 +175,10 @@ class AggregatorState:
         data.sources.append(source)
         (self.learners if source.is_learner else self.others).append(source)
         self._by_incarnation[identity.incarnation] = source
-        if not source.is_learner:
+        if entry.is_late:
+            source.status = "lost"
+            source.attempt = source.joined = data.attempt - 1
+        if entry.is_late or not source.is_learner:
             return []
         if is_new_rank:
             data.waived = max(data.waived - 1, 0)
@@ -201,12 +204,8 @@ class AggregatorState:
         if source.status == "finished":
             source.forget_names()
             return []
-        if entry.how == "superseded":
-            source.attempt = source.joined = min(source.joined, self.data.attempt - 1)
-            late = self.data.windows.forget(source.index)
-            source.late_values += late
-            self.data.late_values += late
-            return [self.own_event("warning", entry.text, entry.mono_ns, entry.unix_ns)]
+        if entry.how in attendance.REPLACED:
+            return attendance.leave_out(self, source, entry)
         text = entry.text or f"{source.name} is gone without goodbye"
         return [self.own_event("lost", text, entry.mono_ns, entry.unix_ns)]
 
@@ -261,7 +260,8 @@ class AggregatorState:
     def occupant(self, rank: int, role: str, instance: int) -> SourceState | None:
         """The newest incarnation in a place; an earlier attempt's may have been found later."""
         key = SourceKey(rank, role, instance)
-        here = [source for source in reversed(self.data.sources) if source.identity.key == key]
+        newest_first = reversed(self.data.sources)
+        here = [s for s in newest_first if s.identity.key == key and not s.is_double]
         return max(here, key=lambda source: source.attempt, default=None)
 
     def learner_zero(self) -> SourceState | None:

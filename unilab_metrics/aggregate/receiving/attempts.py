@@ -54,7 +54,8 @@ def was_double(occupant: SourceState, identity: Identity) -> bool:
     was at work in it."""
     ended = occupant.ended_mono_ns
     same_clock = identity.boot_id == occupant.identity.boot_id
-    is_other = identity.pid != occupant.identity.pid
+    own = occupant.identity
+    is_other = (identity.pid, identity.pid_space) != (own.pid, own.pid_space)
     return ended is not None and same_clock and is_other and identity.started_mono_ns < ended
 
 
@@ -80,6 +81,7 @@ def is_of_an_earlier_attempt(state: AggregatorState, identity: Identity, last_mo
         if zero.is_learner
         and zero.rank == 0
         and zero.joined < state.data.attempt
+        and not zero.is_double
         and zero.identity.boot_id == identity.boot_id
     ]
     started = identity.started_mono_ns

@@ -73,7 +73,7 @@ class Ingest:
         self._started_mono_ns = time.monotonic_ns()
         self.peers: dict[int, Peer] = {}
         self.bad_messages = 0
-        self._turned_away = TurnedAway()
+        self._turned_away = TurnedAway(self.peers)
         self._routes: dict[bytes, int] = {}
         self._knows_of_refused_tags = core.state.columns.refused > 0
         self._refusals = Refusals()
@@ -193,13 +193,14 @@ class Ingest:
         if admission.refusal is not None:
             told = self._turned_away.refused(hello.identity, admission.refusal, time.monotonic_ns())
             self._tell([told] if told else [])
-            self._refuse(routing_id, admission.refusal)
-            return
-        if admission.opens_attempt:
+        elif admission.opens_attempt:
             self._core.seal_all()
             self._core.fold(OpenAttempt(state.data.attempt + 1, time.time_ns()))
         for entry in admission.entries:
             self._core.fold(entry)
+        if admission.refusal is not None:
+            self._refuse(routing_id, admission.refusal)
+            return
         source = state.source_of(hello.identity.incarnation)
         if source is None:
             return
@@ -211,8 +212,10 @@ class Ingest:
         peer.must_answer = True
 
     def _admit(self, hello: Hello) -> Admission:
-        state, is_closing = self._core.state, self.is_closing
-        made = admit(state, hello, self._is_dead, is_closing=is_closing, is_orphan=hello.adopted)
+        how = {"is_closing": self.is_closing, "is_orphan": hello.adopted}
+        made = admit(
+            self._core.state, hello, self._is_dead, at_work=self._turned_away.has_met, **how
+        )
         return made if hello.adopted else self._hold(made, time.monotonic_ns())
 
     def tell_left_out(self, unheard: list[str]) -> None:

@@ -25,6 +25,8 @@ class Peer:
     ``hello_last``: the last sequence that there was when the source said Hello.
     ``adopted_upto``: the last sequence of a dead source for which another process speaks.
     ``place``: of the source, for messages, and ``neighbours``: as its last batch told.
+    ``alive_mono_ns``: the newest watermark that the source itself has told, on its own clock, and
+    ``behind_ns``: how far that clock is behind ours, or less, by the fastest of its messages.
     ``duplicates`` and ``bad_messages`` count since the last news of the bus, see ``bus_meter``.
     """
 
@@ -50,6 +52,8 @@ class Peer:
     must_rewind: bool = False
     was_refused: bool = False
     told_durable: int = -1
+    alive_mono_ns: int = 0
+    behind_ns: int | None = None
     _rewound: tuple[int, int] = (-1, 0)
 
     def take(self, batch: Batch, source: SourceState) -> bool:
@@ -61,6 +65,11 @@ class Peer:
         self.troubles = bounded_counts(batch.troubles)
         self.place, self.neighbours = source.identity.key.place, batch.neighbours[:_MOST_NEIGHBOURS]
         self.has_news = self.must_answer = True
+        if self.adopted_upto is None:
+            self.alive_mono_ns = max(self.alive_mono_ns, batch.watermark_mono_ns)
+            took_ns = self.heard_mono_ns - batch.mono_ns
+            if self.behind_ns is None or took_ns < self.behind_ns:
+                self.behind_ns = took_ns
         return drops.get(SPOOL_UNAVAILABLE, 0) > before
 
     def may_rewind(self, cursor: int, mono_ns: int) -> bool:

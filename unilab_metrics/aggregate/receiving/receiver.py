@@ -16,6 +16,7 @@ from unilab_metrics.aggregate.folding.entries import (
 from unilab_metrics.aggregate.folding.limits import MAX_GAP_FRAMES, hello_fault
 from unilab_metrics.aggregate.folding.sources import SourceState
 from unilab_metrics.aggregate.folding.state import AggregatorState
+from unilab_metrics.aggregate.receiving import doubles
 from unilab_metrics.aggregate.receiving.after_loss import is_another_start, is_stranger
 from unilab_metrics.aggregate.receiving.attempts import (
     began_before_the_end,
@@ -42,7 +43,8 @@ _CLOSING = Reject("closing", f"the run is ending; {_WAITS}", retry_after_s=1.0)
 
 
 class Admission(NamedTuple):
-    """Answer to a Hello. ``entries`` are journaled and folded before the source is known.
+    """Answer to a Hello. ``entries`` are journaled and folded before the source is known, also
+    with a ``refusal``: then it holds for good.
 
     ``vacate``: a dead incarnation whose leftovers must be adopted first; ask again after
     that. ``opens_attempt``: a new attempt begins before the entries.
@@ -62,8 +64,10 @@ def admit(
     is_closing: bool = False,
     is_orphan: bool = False,
     may_wait: bool = True,
+    at_work: doubles.AtWork = doubles.was_at_work,
 ) -> Admission:
-    """Decide on a Hello. ``is_dead`` tells whether a source's process is known to be gone.
+    """Decide on a Hello. ``is_dead`` tells whether a source's process is known to be gone,
+    ``at_work`` whether it has met the one that says Hello.
 
     ``is_closing``: this aggregator is ending the run, which its successor may go on with.
     ``is_orphan``: the process is dead already, and nobody but us will take what it left; the
@@ -75,6 +79,10 @@ def admit(
         return Admission(refusal=Reject("bad_message", fault, final=True))
     identity = hello.identity
     known = state.source_of(identity.incarnation)
+    key = identity.key
+    occupant = state.occupant(key.rank, key.role, key.instance)
+    if known is not None and known.is_double and not is_orphan:
+        return Admission(refusal=doubles.refusal(occupant))
     if known is not None:
         return _known_again(known, hello, is_closing=is_closing)
     if is_closing:
@@ -82,10 +90,12 @@ def admit(
     if _is_full(state):
         text = f"{MAX_SOURCES} sources publish already, or {MAX_INCARNATIONS} have been here"
         return Admission(refusal=Reject("too_many_sources", text, final=True))
-    key = identity.key
-    occupant = state.occupant(key.rank, key.role, key.instance)
     if occupant is not None and occupant.status == "live" and occupant.ended is None:
-        return _claim(state, occupant, hello, is_dead, is_orphan=is_orphan)
+        return _claim(state, occupant, hello, is_dead, at_work, is_orphan=is_orphan)
+    if occupant is not None and doubles.is_double(
+        state, occupant, hello, at_work, is_orphan=is_orphan
+    ):
+        return _turn_away(state, occupant, identity, is_orphan=is_orphan)
     return _join(state, hello, is_dead, is_orphan=is_orphan, may_wait=may_wait)
 
 
@@ -94,6 +104,7 @@ def _claim(
     occupant: SourceState,
     hello: Hello,
     is_dead: IsDead,
+    at_work: doubles.AtWork,
     *,
     is_orphan: bool,
 ) -> Admission:
@@ -103,10 +114,13 @@ def _claim(
     if occupant.joined < state.data.attempt and not is_orphan:
         return Admission((_superseded(occupant, hello), _joined(state, hello.identity)))
     if is_orphan and has_a_successor(state, hello.identity):
-        joined = _joined(state, hello.identity)
-        return Admission((joined, _replaced(joined)))
+        return Admission(_replaced(state, hello.identity))
     zero = state.learner_zero()
-    if zero is not None and zero is not occupant and _is_gone(zero, is_dead):
+    zero_is_gone = zero is None or (zero is not occupant and _is_gone(zero, is_dead))
+    is_within = is_orphan and not zero_is_gone and doubles.lived_within(state, occupant, hello)
+    if is_within or doubles.is_double(state, occupant, hello, at_work, is_orphan=is_orphan):
+        return _turn_away(state, occupant, hello.identity, is_orphan=is_orphan)
+    if zero is not None and zero_is_gone:
         return _held(zero)
     text = f"the {occupant.name} lives, so there is no place for another"
     return Admission(refusal=Reject("duplicate_rank", text, retry_after_s=1.0))
@@ -167,15 +181,17 @@ def _join(
         return _join_without_zero(state, joined, is_orphan=is_orphan)
     if identity.key.role == LEARNER and identity.key.rank == 0:
         if is_orphan and started_before(zero, identity):
-            return Admission((joined, _replaced(joined)))
+            return Admission(_replaced(state, identity))
         return Admission((joined,), opens_attempt=True)
     is_followed = has_a_successor(state, identity)
     if is_orphan and (is_followed or is_of_an_earlier_attempt(state, identity, hello.mono_ns)):
-        return Admission((joined, _replaced(joined)))
+        return Admission(_replaced(state, identity))
     zero_is_gone = _is_gone(zero, is_dead)
     occupant = state.occupant(identity.key.rank, identity.key.role, identity.key.instance)
     had_its_turn = occupant is not None and occupant.attempt == attempt
-    is_double = occupant is not None and had_its_turn and was_double(occupant, identity)
+    is_double = (
+        occupant is not None and occupant.joined == attempt and was_double(occupant, identity)
+    )
     if began_before_the_end(zero, identity):
         # It was started again while rank 0 was still at work, and only says so afterwards.
         had_its_turn = False
@@ -194,7 +210,7 @@ def _join(
     if zero_is_gone and must_wait:
         return _held(zero)
     if occupant is not None and is_double:
-        return Admission((joined, _too_late(occupant, joined)))
+        return _turn_away(state, occupant, identity, is_orphan=is_orphan)
     return Admission((joined,))
 
 
@@ -220,24 +236,22 @@ def _is_gone(source: SourceState, is_dead: IsDead) -> bool:
     return source.status != "live" or source.ended is not None or is_dead(source)
 
 
-def _replaced(joined: SourceJoined) -> SourceGone:
-    identity = joined.identity
+def _replaced(state: AggregatorState, identity: Identity) -> tuple[Entry, ...]:
+    joined = SourceJoined(len(state.data.sources), identity, is_late=True)
     text = (
         f"what pid {identity.pid} on {identity.host} has left is of an earlier attempt, "
         "and is counted as late"
     )
     started = identity.started_unix_ns, identity.started_mono_ns
-    return SourceGone(joined.source, "superseded", *started, text)
+    return joined, SourceGone(joined.source, "superseded", *started, text)
 
 
-def _too_late(occupant: SourceState, joined: SourceJoined) -> SourceGone:
-    identity = joined.identity
-    text = (
-        f"pid {identity.pid} on {identity.host} claimed the place of {occupant.name} while that "
-        "was at work; what it has said is counted as late"
-    )
-    started = identity.started_unix_ns, identity.started_mono_ns
-    return SourceGone(joined.source, "superseded", *started, text)
+def _turn_away(
+    state: AggregatorState, occupant: SourceState, identity: Identity, *, is_orphan: bool
+) -> Admission:
+    """The second process in a place."""
+    entries = doubles.turned_away(state, identity, occupant, is_told=not is_orphan)
+    return Admission(entries, refusal=None if is_orphan else doubles.refusal(occupant))
 
 
 def _known_again(source: SourceState, hello: Hello, *, is_closing: bool) -> Admission:

@@ -7,12 +7,19 @@ when the run ends without it.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
+from unilab_metrics.aggregate.folding.sources import SourceState
+from unilab_metrics.aggregate.receiving.doubles import last_word_mono_ns
+from unilab_metrics.aggregate.receiving.peers import Peer
 from unilab_schema.control import Reject
 from unilab_schema.identity import LEARNER, Identity
 
 LASTS_NS = 5_000_000_000
 _STILL_THERE_NS = 3_000_000_000
 """Who is put off asks again within half a second."""
+_APART_NS = 1_000_000_000
+"""By that much another clock's stamps are to be later, as far as they can be compared with ours."""
 _MOST = 256
 """Processes of each kind; what else comes is in nobody's report."""
 
@@ -28,14 +35,16 @@ class _Held:
 class TurnedAway:
     """Owned by the aggregator's main thread."""
 
-    def __init__(self) -> None:
-        self._duplicates: set[bytes] = set()
+    def __init__(self, peers: Mapping[int, Peer] | None = None) -> None:
+        """``peers``: of sources by their indices, as they are heard here."""
+        self._peers: Mapping[int, Peer] = {} if peers is None else peers
+        self._duplicates: dict[bytes, int] = {}
         self._held: dict[bytes, _Held] = {}
 
     def refused(self, identity: Identity, refusal: Reject, mono_ns: int) -> str:
         """What is to be told of a Hello that was refused; mostly nothing."""
         if refusal.code == "duplicate_rank":
-            return self._duplicate(identity, refusal)
+            return self._duplicate(identity, refusal, mono_ns)
         return self._put_off(identity, refusal, mono_ns) if not refusal.final else ""
 
     def admitted(self, identity: Identity) -> None:
@@ -56,11 +65,25 @@ class TurnedAway:
             held.is_told = True
         return [held.text for held in asking]
 
-    def _duplicate(self, identity: Identity, refusal: Reject) -> str:
+    def has_met(self, source: SourceState, identity: Identity) -> bool:
+        """Whether a source has said something of its own after another process began; one of
+        another node, after that one was refused."""
+        peer = self._peers.get(source.index)
+        word_ns = last_word_mono_ns(source)
+        if peer is not None and source.ended_mono_ns is None:
+            word_ns = max(word_ns, peer.alive_mono_ns)
+        if source.identity.boot_id == identity.boot_id:
+            return identity.started_mono_ns < word_ns
+        refused_ns = self._duplicates.get(identity.incarnation)
+        if peer is None or peer.behind_ns is None or refused_ns is None:
+            return False
+        return word_ns + peer.behind_ns > refused_ns + _APART_NS
+
+    def _duplicate(self, identity: Identity, refusal: Reject, mono_ns: int) -> str:
         known = self._duplicates
         if identity.incarnation in known or len(known) >= _MOST:
             return ""
-        known.add(identity.incarnation)
+        known[identity.incarnation] = mono_ns
         return f"pid {identity.pid} on {identity.host} is refused: {refusal.text}"
 
     def _put_off(self, identity: Identity, refusal: Reject, mono_ns: int) -> str:
