@@ -156,7 +156,7 @@ def not_shown(bins: Bins, *, log: bool) -> str:
     if log and (count := int(bins[Field.NOT_POSITIVE].sum())):
         mixed = (bins[Field.MINIMUM] <= 0) & (bins[Field.MAXIMUM] > 0)
         is_least = (mixed & (bins[Field.COUNT] >= _BRIEF_UPDATES)).any()
-        said.append(f"{'at least ' * bool(is_least)}{count:,} ≤ 0 not shown")
+        said.append(f"{'at least ' * bool(is_least)}{count:,} not above 0")
     return ", ".join(said)
 
 

@@ -36,7 +36,7 @@ _NAMES: dict[XAxis, str] = {"iteration": "iteration", "env_steps": "env steps", 
 _OVERLAYS = {"apart": "", "together": "one value axis", "scaled": "each on its own scale"}
 _USUAL = ("Train/mean_reward", "Loss/critic", "Loss/actor", "Loss/value", "Loss/surrogate",
           "Policy/mean_std", "Perf/total_fps")  # fmt: skip
-_PLAIN = str.maketrans("·…←→↑↓▸─│┤└┴▲▏┄≤×", "-~<>^v>-|++|^|-<x")
+_PLAIN = str.maketrans("·…←→↑↓▸─│┤└┴▲▏┄×", "-~<>^v>-|++|^|-x")
 
 
 def usual(known: tuple[str, ...], most: int = 3) -> tuple[str, ...]:
