@@ -36,9 +36,9 @@ class SourceState(msgspec.Struct, array_like=True):
     ``told_through``: the last sequence that was in a wal that is lost.
     ``refused``: what the run did not take of what the source has sent, by reason.
     ``troubles``: what the source has met and lost nothing by, as it told last.
+    ``is_double``: it began while another process was at work in its place, and is of no attempt.
     """
 
-    ``is_double``: it began while another process was at work in its place, and is of no attempt.
     index: int
     identity: Identity
     status: SourceStatus = "live"
@@ -69,12 +69,9 @@ class SourceState(msgspec.Struct, array_like=True):
     refused: dict[str, int] = {}
     told_through: int = 0
     troubles: dict[str, int] = {}
+    is_double: bool = False
 
     def refuse(self, reason: str, times: int) -> None:
-    is_double: bool = False
-    beyond: bytes = b""
-    beyond_last: int = 0
-    unsure: int = 0
         """The run has no room for some of what the source has sent."""
         self.refused[reason] = self.refused.get(reason, 0) + times
 
