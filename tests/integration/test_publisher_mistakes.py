@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 import pytest
 from spooled import of_kind, spooled_publisher
 
+from unilab_metrics.publish.iterations import IterationClock
 from unilab_metrics.publish.publisher import Publisher
 from unilab_schema.codec import RecordKind
 from unilab_schema.frames import IterationFrame
@@ -138,3 +140,73 @@ def test_more_keeps_the_newest_iteration_open_in_strict_mode(
     with pytest.raises(ValueError, match="iteration 4 is complete"):
         strict.log({"Loss/learning_rate": 1.0}, iteration=4)
     assert iterations_of(strict) == [4, 4, 4]
+
+
+def told_at_the_end(publisher: Publisher) -> list[str]:
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        publisher.close(0)
+    texts = [str(warning.message) for warning in caught]
+    return [text for text in texts if text.startswith("nothing that the training gave")]
+
+
+@pytest.mark.parametrize(
+    ("log", "text"),
+    [
+        (
+            lambda p, k: p.log(A, iteration=k + 0.5),
+            "dropped 8 bad_step (iteration: 0.5 is no number of steps)",
+        ),
+        (
+            lambda p, k: p.log({"a": "x", "b": None}, iteration=k),
+            (
+                "dropped 16 bad_value (a: a value of type str is no number; b: a value of type "
+                "NoneType is no number)"
+            ),
+        ),
+        (
+            lambda p, k: p.log({"": 1.0, 5: 2.0}, iteration=k),
+            "dropped 16 bad_tag ('': an empty tag; tag 5: must be a string)",
+        ),
+        (
+            lambda p, _: p.log([1, 2]),
+            "dropped 8 bad_call (values: a list is no mapping of names to numbers)",
+        ),
+        (
+            lambda p, k: p.point(f"t{k}", k, "x"),
+            (
+                "dropped 8 bad_step (t0: 'x' is no integral step; t1: 'x' is no integral step; "
+                "t2: 'x' is no integral step; and 5 things more)"
+            ),
+        ),
+    ],
+)
+def test_a_training_of_which_nothing_was_logged_is_told_so_at_its_end(
+    log: Callable[[Publisher, int], None], text: str, make: Callable[..., Publisher]
+) -> None:
+    publisher = make(strict=False)
+    for k in range(8):
+        log(publisher, k)
+    assert told_at_the_end(publisher) == [f"nothing that the training gave was logged: {text}"]
+    of_some = make(strict=False)
+    of_some.log(A, iteration=0)
+    log(of_some, 1)
+    assert told_at_the_end(of_some) == []
+
+
+def test_a_failure_of_our_own_is_told_to_the_run(
+    make: Callable[..., Publisher], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object) -> None:
+        raise RuntimeError("out of order")
+
+    publisher = make(strict=False)
+    monkeypatch.setattr(IterationClock, "advance", fail)
+    publisher.log(A, iteration=1)
+    publisher.log(A, iteration=2)
+    assert publisher.dropped == {"internal_error": 2}
+    (event,) = [e for e in of_kind(publisher, RecordKind.EVENT) if e.kind == "warning"]
+    assert (event.text, event.data) == (
+        "RuntimeError: out of order",
+        {"reason": "internal_error"},
+    )

@@ -7,9 +7,10 @@ from itertools import count
 from time import time_ns
 from typing import Any, get_args
 
-from unilab_metrics.publish import blobs, losses
+from unilab_metrics.publish import blobs, losses, unsent
 from unilab_metrics.publish.guard import guarded
 from unilab_metrics.publish.losses import Losses
+from unilab_metrics.publish.refusals import Refusals
 from unilab_metrics.publish.scalars import to_float, to_step
 from unilab_metrics.publish.spool import Spool
 from unilab_metrics.publish.strict import ArgumentError
@@ -27,7 +28,6 @@ from unilab_schema.frames import (
 )
 from unilab_schema.metrics import MetricSpec, MetricTable, OverRanks, OverTime
 
-_MAX_WARNINGS = 256
 _MAX_TEXT = 8192
 _MAX_SHOWN = 100
 
@@ -40,7 +40,9 @@ class Emitter:
         self._strict = strict
         self._rules = TagRules(MetricTable(), strict=strict)
         self._blob_numbers = count(1)
-        self._warned: set[str] = set()
+        self.refusals = Refusals(spool.losses, self._event)
+        self._refuse = self.refusals.refuse
+        self._has_emitted = False
 
     @property
     def losses(self) -> Losses:
@@ -89,6 +91,7 @@ class Emitter:
             except Exception as error:  # noqa: BLE001 - a value's own code may raise anything
                 self._refuse(losses.BAD_VALUE, tag, str(error))
         if made:
+            self._has_emitted = True
             self._spool.append(
                 RecordKind.POINTS,
                 lambda _mono, unix: encode_payload(
@@ -130,6 +133,7 @@ class Emitter:
         if len(data) > blobs.MAX_BLOB_BYTES:
             self._refuse(losses.OVERSIZE, tag, f"a {kind} of {len(data)} bytes")
             return
+        self._has_emitted = True
         for chunk in blobs.chunks(next(self._blob_numbers), kind, tag, step, time_ns(), data, mime):
             self._append_blob(chunk)
 
@@ -254,10 +258,14 @@ class Emitter:
             self._refuse_call(what, f"{repr(value)[:_MAX_SHOWN]} is no number of nanoseconds")
             return None
 
+    def _say_refused(self, *, is_exiting: bool) -> None:
+        if not self._has_emitted:
+            unsent.say(self.refusals.all_text(), is_exiting=is_exiting)
+
     def _failed(self, error: Exception, values: object) -> None:
         """Something of a call with ``values`` raised."""
         if self._is_mapping(values):
-            self.losses.internal_error(error)
+            self.refusals.failed(error)
 
     def _is_mapping(self, values: object) -> bool:
         if isinstance(values, Mapping) or hasattr(values, "items"):
@@ -270,16 +278,6 @@ class Emitter:
         if self._strict:
             raise ArgumentError(f"{what}: {text}")
         self._refuse(losses.BAD_CALL, what, str(text))
-
-    def _refuse(self, reason: str, what: str, text: str) -> None:
-        """Count it, if ``reason`` is given, and say so once per thing, as an event and never
-        on the terminal."""
-        if reason:
-            self.losses.count(reason)
-        what = clean_text(what)
-        if what not in self._warned and len(self._warned) < _MAX_WARNINGS:
-            self._warned.add(what)
-            self._event("warning", f"{what}: {text}"[:_MAX_TEXT], None, {"reason": reason})
 
 
 def _as_scalar(value: Any) -> Scalar:

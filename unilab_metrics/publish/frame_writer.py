@@ -47,6 +47,8 @@ class FrameWriter:
         self._key_sets = KeySets(self._announce)
         self.seen: dict[tuple[str, ...], tuple[Part, ...]] = {}
         """Key sets of callers that need no :meth:`admit`, with their frames."""
+        self.refused_calls = 0
+        """Calls of which nothing that was given is in a frame."""
 
     def admit(self, values: Mapping[str, Any]) -> Admitted:
         """What of a caller's values may be logged; the rest is refused by tag.
@@ -65,6 +67,8 @@ class FrameWriter:
             if verdict.changed:
                 self._refuse("", verdict.tag, "the tag held halves of characters")
             admitted[verdict.tag] = value
+        if values and not admitted:
+            self.refused_calls += 1
         for tag in self._key_sets.nameless(tuple(admitted)):
             self._refuse(losses.TOO_MANY_TAGS, tag, "this source has announced too many tags")
             del admitted[tag]
@@ -109,6 +113,8 @@ class FrameWriter:
             scalars = convert(values)
             for refusal in scalars.refused:
                 self._refuse(losses.BAD_VALUE, refusal.tag, refusal.reason)
+            if scalars.refused and not scalars.values:
+                self.refused_calls += 1
             if len(scalars.values) != len(tags):
                 tags, parts = tuple(scalars.values), None
             numbers = list(scalars.values.values())

@@ -3,13 +3,12 @@ excepted, and what the training's own signal handlers raise meanwhile."""
 
 from __future__ import annotations
 
-import signal
 from collections.abc import Callable
 from functools import wraps
-from types import CodeType
-from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar, cast
+from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar
 
-from unilab_metrics.publish.losses import Losses
+from unilab_metrics.publish.refusals import Refusals
+from unilab_metrics.publish.signal_handlers import is_of_signal_handler
 from unilab_metrics.publish.strict import StrictModeError
 
 
@@ -17,8 +16,8 @@ class Counting(Protocol):
     """Whose methods are guarded."""
 
     @property
-    def losses(self) -> Losses:
-        """Where their failures are counted."""
+    def refusals(self) -> Refusals:
+        """Where their failures are counted and named."""
         ...
 
 
@@ -40,30 +39,6 @@ def guarded(
         except Exception as error:
             if is_of_signal_handler(error):
                 raise
-            self.losses.internal_error(error)
+            self.refusals.failed(error)
 
     return call
-
-
-def is_of_signal_handler(error: BaseException) -> bool:
-    """Whether a signal handler of this process has raised it, which Python calls between any two
-    steps of ours: a watchdog's exception is the training's and not a failure of ours."""
-    handlers = {_code(signal.getsignal(number)) for number in signal.valid_signals()} - {None}
-    traceback = error.__traceback__
-    while traceback is not None:
-        if traceback.tb_frame.f_code in handlers:
-            return True
-        traceback = traceback.tb_next
-    return False
-
-
-def _code(handler: Any) -> CodeType | None:
-    """The code of a handler that is a function, a method, a partial or a callable object."""
-    handler = getattr(handler, "func", handler)
-    classes: tuple[Any, ...] = cast("Any", type)(handler).__mro__
-    calls = [cast("dict[str, Any]", vars(owner)).get("__call__") for owner in classes]
-    for found in (handler, *calls):
-        code = getattr(found, "__code__", None)
-        if isinstance(code, CodeType):
-            return code
-    return None

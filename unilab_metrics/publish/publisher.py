@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import partial
 from time import monotonic_ns
-from types import TracebackType
 from typing import Any, final
 
 from unilab_metrics.publish import exiting, losses, unsent
@@ -20,12 +19,13 @@ from unilab_metrics.publish.episodes import EpisodeStatistics
 from unilab_metrics.publish.exiting import failure
 from unilab_metrics.publish.frame_writer import FrameWriter
 from unilab_metrics.publish.gauges import InferenceGauges
-from unilab_metrics.publish.guard import guarded, is_of_signal_handler
+from unilab_metrics.publish.guard import guarded
 from unilab_metrics.publish.iterations import IterationClock
 from unilab_metrics.publish.own_figures import OwnFigures
 from unilab_metrics.publish.phases import Phase, PhaseClock
 from unilab_metrics.publish.runless import LacksRun, has_run
 from unilab_metrics.publish.shipper import Shipper
+from unilab_metrics.publish.signal_handlers import is_of_signal_handler
 from unilab_metrics.publish.spool import Spool
 from unilab_metrics.publish.strict import StrictModeError
 from unilab_schema.codec import MAX_STEP
@@ -128,6 +128,7 @@ class Publisher(Emitter):
             ):
                 iteration = self._counter(iteration, "iteration")
                 if iteration is None:
+                    self._frames.refused_calls += 1
                     return
             if env_steps is not None and not (
                 type(env_steps) is int and 0 <= env_steps <= MAX_STEP
@@ -156,6 +157,7 @@ class Publisher(Emitter):
         except Exception as error:
             if is_of_signal_handler(error):
                 raise
+            self._frames.refused_calls += 1
             self._failed(error, values)
         finally:
             figures = self._figures
@@ -263,12 +265,13 @@ class Publisher(Emitter):
                         status=status,
                         is_exiting=self._is_exiting,
                     )
+                    if self._frames.refused_calls >= self._figures.log_calls:
+                        self._say_refused(is_exiting=self._is_exiting)
             finally:
                 closing.end()
         # In a forked child the thread that closes is not there.
         elif self._spool.inactive != losses.FORKED and not closing.wait(timeout_s):
-            text = unsent.still_closing(self.unsent)
-            unsent.say(text, is_exiting=self._is_exiting)
+            unsent.say(unsent.still_closing(self.unsent), is_exiting=self._is_exiting)
         return bool(closing.delivered)
 
     def _at_exit(self) -> None:
@@ -292,10 +295,5 @@ class Publisher(Emitter):
     def __enter__(self) -> Publisher:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
         self._leave(error and failure(error), CLOSE_TIMEOUT_S, "completed")

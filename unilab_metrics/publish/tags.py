@@ -8,6 +8,7 @@ from unilab_schema.codec import MAX_TAG_BYTES
 from unilab_schema.metrics import MetricSpec, MetricTable
 
 NO_STRING = "must be a string"
+EMPTY = "an empty tag"
 _REMEMBERED = 8192
 
 
@@ -52,7 +53,9 @@ class TagRules:
     def _decide(self, tag: str) -> Verdict:
         clean = clean_text(tag)
         reason = usable(clean) or self._table.check(clean, strict=self._strict) or ""
-        return Verdict(clean, reason, changed=clean != tag)
+        # A name that cannot be seen is shown with its quotes.
+        shown = repr(clean) if reason == EMPTY else clean
+        return Verdict(shown, reason, changed=clean != tag)
 
 
 def usable(tag: str) -> str:
@@ -60,7 +63,7 @@ def usable(tag: str) -> str:
     size = len(tag.encode())
     if size > MAX_TAG_BYTES:
         return f"a tag of {size} bytes, the limit is {MAX_TAG_BYTES}"
-    return "" if tag and not tag.isspace() else "an empty tag"
+    return "" if tag and not tag.isspace() else EMPTY
 
 
 def clean_text(text: str) -> str:
