@@ -49,6 +49,7 @@ def alerts(picture: Picture) -> tuple[Alert, ...]:
         found += _losses(picture)
     if current:
         found += _of_sources(picture)
+        found += _of_troubles(picture)
         found += _of_writers(picture)
     if quarantined := picture.journal.quarantined:
         found.append(Alert(f"{counted(quarantined, 'frame')} quarantined"))
@@ -83,6 +84,15 @@ def _of_sources(picture: Picture) -> list[Alert]:
         named = (f"{_place(one)} {one.clock_skew_s:+.0f} s" for one in skewed)
         found.append(Alert("clocks differ: " + _listed(named), "warn"))
     return found
+
+
+def _of_troubles(picture: Picture) -> list[Alert]:
+    """Each with whom it meets: it costs no frame, but only a person can end it."""
+    places: dict[str, list[str]] = {}
+    for trouble in picture.troubled:
+        often = f" ({trouble.count:,} times)" if trouble.count > 1 else ""
+        places.setdefault(trouble.name, []).append(f"{clean(trouble.place)}{often}")
+    return [Alert(f"{clean(name)}: {_listed(who)}", "warn") for name, who in places.items()]
 
 
 def _losses(picture: Picture) -> list[Alert]:

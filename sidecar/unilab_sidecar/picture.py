@@ -6,6 +6,7 @@ the other.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
@@ -50,6 +51,14 @@ class Note(NamedTuple):
     ranks: tuple[int, ...] = ()
     refused: bool = False
     attempt: int = 0
+
+
+class Trouble(NamedTuple):
+    """Something that a source has met ``count`` times, and lost no frame by."""
+
+    place: str
+    name: str
+    count: int
 
 
 class Progress(NamedTuple):
@@ -108,7 +117,8 @@ class Picture:
     on a run that has not ended; who is gone, by name. ``refusal``: why the aggregator does not
     let us in any more, empty while it does.
     ``dropped``: values and frames that are missing, ``None`` if nobody says. ``refused``:
-    names of what could not be logged, ``refused_more``: how many further names there are."""
+    names of what could not be logged, ``refused_more``: how many further names there are.
+    ``troubled``: who is meeting what just now that costs no frame. ``readings``: of every tag."""
 
     stage: Stage = "connecting"
     run: RunInfo = field(default_factory=RunInfo)
@@ -155,6 +165,8 @@ class Picture:
     dropped: int | None = None
     refused: tuple[str, ...] = ()
     refused_more: int = 0
+    troubled: tuple[Trouble, ...] = ()
     notes: tuple[Note, ...] = ()
     note_reference: Reference = "now"
     progress: Progress | None = None
+    readings: Mapping[str, Reading] = field(default_factory=dict[str, Reading])

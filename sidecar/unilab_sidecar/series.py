@@ -38,6 +38,7 @@ from unilab_sidecar.standing import SILENT_AFTER_S
 from unilab_sidecar.steady_bottleneck import SteadyBottleneck
 from unilab_sidecar.steady_rows import SteadyRows
 from unilab_sidecar.summary import Summary
+from unilab_sidecar.trouble_news import TroubleNews
 from unilab_sidecar.window import Values, Window
 
 
@@ -53,6 +54,7 @@ class Series:
         self._rewards = RewardCourse()
         self._notes = Notes()
         self._contact = Contact()
+        self._trouble_news = TroubleNews()
         self._collector_rows = SteadyRows()
         self._bottleneck = SteadyBottleneck()
         self._happened = HappenedPhases()
@@ -75,6 +77,7 @@ class Series:
         if batch.head is not None:
             self._head = batch.head
             self._contact.heed(batch.head)
+            self._trouble_news.heed(batch.head)
         self._behind = batch.behind
         if batch.summary is not None:
             self._summary = batch.summary
@@ -171,15 +174,17 @@ class Series:
             bottleneck=self._bottleneck.now(means, self._window.earlier_means, run.algorithm),
             system=grouping.system(run.algorithm, readings),
             bus=bus_figures(head, readings, has_ended=self._end_status() is not None),
-            sources=self._sources(),
+            sources=(sources := self._sources()),
             backends=summary.backends if summary else head.backends if head else (),
             journal=journal(head, summary),
             dropped=self._all_dropped(),
             refused=self._notes.refused,
             refused_more=self._notes.refused_more,
+            troubled=self._trouble_news.now(sources),
             notes=self._notes.all(reference_unix_ns),
             note_reference=reference,
             progress=self._notes.progress,
+            readings=readings,
         )
 
     def _add_update(

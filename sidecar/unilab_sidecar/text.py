@@ -14,7 +14,7 @@ from rich.cells import cell_len
 
 Style = Literal[
     "plain", "dim", "label", "value", "heading", "accent", "good", "warn", "bad",
-    "series1", "series2", "series3", "series4", "series5", "series6",
+    "series1", "series2", "series3", "series4", "series5", "series6", "focus",
 ]  # fmt: skip
 
 

@@ -35,7 +35,7 @@ _STATES: dict[str, tuple[str, Style]] = {
 }
 _WRITER_STATES: dict[str, Style] = {"running": "good", "finished": "dim", "failed": "bad"}
 _URGENCY = {"lost": 0, "gone": 0, "silent": 1}
-_MAX_SOURCES = 16
+USUAL_SOURCES = 16
 USUAL_EVENTS = 5
 _SHOWN_RANKS = 4
 _LABEL_CELLS = 13
@@ -44,15 +44,15 @@ _MIN_TEXT = 24
 _TABLE_CELLS = 65
 
 
-def sources(picture: Picture, width: int) -> Block:
+def sources(picture: Picture, width: int, most: int = USUAL_SOURCES) -> Block:
     """One line per process; the ones in trouble come first and are never left out silently."""
     if not picture.sources:
         return []
     ordered = sorted(picture.sources, key=_order)
     with_host = width >= _TABLE_CELLS + 8
-    rows = [clip(_source(source, with_host=with_host), width) for source in ordered[:_MAX_SOURCES]]
-    if len(ordered) > _MAX_SOURCES:
-        rows.append(line(Segment(f"and {len(ordered) - _MAX_SOURCES:,} more", "dim")))
+    rows = [clip(_source(source, with_host=with_host), width) for source in ordered[:most]]
+    if len(ordered) > most:
+        rows.append(line(Segment(f"and {len(ordered) - most:,} more", "dim")))
     titles = (
         f"  {left('state', 9)}{left('role', 12)}{right('rank', 5)}{right('pid', 8)}"
         f"{right('age', 8)}{right('frame', 8)}{right('drops', 7)}{right('lost', 6)}"

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from unilab_sidecar.panels.parts import grid, grids, heading, metric_cell, subheading
-from unilab_sidecar.picture import Metric, Picture
+from unilab_sidecar.picture import Picture
 from unilab_sidecar.text import Block, Segment, line
 
-_MAX_OTHERS = 24
+USUAL_OTHERS = 24
 
 
 def losses(picture: Picture, width: int) -> Block:
@@ -33,15 +33,13 @@ def metrics(picture: Picture, width: int) -> Block:
     return rows
 
 
-def others(picture: Picture, width: int) -> Block:
-    """Tags outside the table, by their whole names."""
-    return _limited("Other metrics", picture.others, width)
-
-
-def _limited(title: str, shown: tuple[Metric, ...], width: int) -> Block:
+def others(picture: Picture, width: int, most: int = USUAL_OTHERS) -> Block:
+    """Tags outside the table, by their whole names; beyond ``most`` they are counted."""
+    shown = picture.others
     if not shown:
         return []
-    rows = grid([metric_cell(metric) for metric in shown[:_MAX_OTHERS]], width)
-    if len(shown) > _MAX_OTHERS:
-        rows.append(line(Segment(f"and {len(shown) - _MAX_OTHERS:,} more", "dim")))
-    return [heading(title, width), *rows]
+    rows = grid([metric_cell(metric) for metric in shown[:most]], width)
+    if len(shown) > most:
+        more = f"and {len(shown) - most:,} more; / filters them"
+        rows.append(line(Segment(more, "dim")))
+    return [heading("Other metrics", width), *rows]

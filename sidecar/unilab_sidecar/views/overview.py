@@ -11,6 +11,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from unilab_sidecar.layout import BESIDE_FROM, FRAME_CELLS, FRAME_ROWS, SYSTEM_FROM, Screen
+from unilab_sidecar.overview_panels import filtered, marked, panels
 from unilab_sidecar.panels import bus, metrics, timing
 from unilab_sidecar.panels.bottleneck import bottleneck
 from unilab_sidecar.panels.header import header, title
@@ -18,53 +19,71 @@ from unilab_sidecar.panels.parts import heading
 from unilab_sidecar.panels.rewards import rewards
 from unilab_sidecar.picture import Picture
 from unilab_sidecar.text import Block, Segment, beside, clip, line
+from unilab_sidecar.viewing import ViewState
 
 _GAP = 3
-_MORE_CHART_ROWS = 16
 _MOST_CHART_ROWS = 24
+_EVENT_STEP = 4
+"""Events that the chart makes room for at once."""
+MOST_ALONE = 20_000
+MOST_FILTERED = 500
+"""Tags outside the table that a filter shows at most."""
 _METRICS_CELLS = 48
 _SOURCES_CELLS = 84
 _WRITERS_CELLS = 47
 
 
-def layout(picture: Picture, columns: int, rows: int = 0) -> Screen:
+def view(picture: Picture, _data: None, state: ViewState, columns: int, rows: int) -> Screen:
+    """The overview as somebody has it: filtered, with a panel marked, or one alone."""
+    shown = filtered(picture, state.filter)
+    most = MOST_FILTERED if state.filter.strip() else metrics.USUAL_OTHERS
+    if state.zoomed and state.focus in panels(picture):
+        width = max(columns - FRAME_CELLS, 1)
+        lines = _alone(shown, state.focus, width, max(rows - FRAME_ROWS, 0), columns)
+        screen = Screen("", "Enter or Esc: the whole overview", lines)
+    else:
+        screen = layout(shown, columns, rows, most_others=most)
+    return screen._replace(lines=[marked(parts, state.focus) for parts in screen.lines])
+
+
+def layout(
+    picture: Picture, columns: int, rows: int = 0, *, most_others: int = metrics.USUAL_OTHERS
+) -> Screen:
     """The overview for a terminal of ``columns`` by ``rows``. Never raises, whatever the size.
 
     What a tall terminal has to spare goes to the rewards' chart and to more events.
+    ``most_others``: tags outside the table beyond these are counted.
     """
     width = max(columns - FRAME_CELLS, 1)
     room = max(rows - FRAME_ROWS, 0)
+    others = metrics.others(picture, width, most_others)
     if columns < BESIDE_FROM:
-        lines = _stacked(picture, width, room)
+        lines = _stacked(picture, width, room, others)
     else:
-        lines = _side_by_side(picture, width, room, with_system=columns >= SYSTEM_FROM)
-    hint = "↑ ↓ scroll · q close"
+        is_wide = columns >= SYSTEM_FROM
+        lines = _side_by_side(picture, width, room, others, with_system=is_wide)
     return Screen(
         title(picture, max(columns - FRAME_CELLS - 2, 0)),
-        hint if columns >= len(hint) + FRAME_CELLS + 2 else "",
+        "",
         [clip(parts, width) for parts in lines],
     )
 
 
-def _stacked(picture: Picture, width: int, room: int) -> Block:
-    above = header(picture, width, short=True) + bottleneck(picture, width)
-    above += metrics.losses(picture, width)
-    below: Block = []
-    learner = timing.learner(picture, width)
-    collector = timing.collector(picture, width)
-    if learner or collector:
-        below.append(timing.timing_heading("Timing", width))
-        below += learner
-        if collector:
-            divider = "╌╌ collector, own clock "
-            below.append(line(Segment(divider + "╌" * max(width - len(divider), 0), "dim")))
-            below += collector
+def _stacked(picture: Picture, width: int, room: int, others: Block) -> Block:
+    said = bottleneck(picture, width)
+    above = metrics.losses(picture, width)
+    below = _one_column(picture, width)
     if more := metrics.diagnostics(picture, width):
         below += [heading("Training", width), *more]
-    below += metrics.others(picture, width)
+    below += others
     below += bus.sources(picture, width)
     below += bus.writers(picture, width)
     course = rewards(picture, width, rows=0, decimals=2)
+    above = (
+        header(picture, width, short=True)
+        + _kept(said, len(above) + len(course) + len(below) + 3, room)
+        + above
+    )
     spare = _spare(picture, width, room, len(above) + len(course) + len(below))
     if spare.chart_rows:
         rows = len(course) + spare.chart_rows
@@ -72,10 +91,30 @@ def _stacked(picture: Picture, width: int, room: int) -> Block:
     return above + course + below + bus.events(picture, width, spare.events)
 
 
-def _side_by_side(picture: Picture, width: int, room: int, *, with_system: bool) -> Block:
-    above = header(picture, width, short=False) + bottleneck(picture, width)
+def _one_column(picture: Picture, width: int) -> Block:
+    """Both timelines below each other, with a divider: they have different denominators."""
+    learner = timing.learner(picture, width)
+    collector = timing.collector(picture, width)
+    lines = [timing.timing_heading("Timing", width)] if learner or collector else []
+    lines += learner
+    if collector:
+        divider = "╌╌ collector, own clock "
+        lines.append(line(Segment(divider + "╌" * max(width - len(divider), 0), "dim")))
+        lines += collector
+    return lines
+
+
+def _kept(said: Block, taken: int, room: int) -> Block:
+    """The row for the bottleneck, which is kept free while nothing stands out; not where it would
+    push another one off the screen."""
+    return [] if said == [()] and 0 < room <= taken else said
+
+
+def _side_by_side(
+    picture: Picture, width: int, room: int, others: Block, *, with_system: bool
+) -> Block:
     below = _timing(picture, width, with_system=with_system)
-    below += metrics.others(picture, width)
+    below += others
     if with_system:
         sources_width = min(_SOURCES_CELLS, width - _GAP - _WRITERS_CELLS)
         widths = [sources_width, width - sources_width - _GAP]
@@ -86,6 +125,8 @@ def _side_by_side(picture: Picture, width: int, room: int, *, with_system: bool)
     metrics_width = max(_METRICS_CELLS, (width - _GAP) * 2 // 5)
     left_block = metrics.metrics(picture, metrics_width)
     rows = max(len(left_block), 5) if left_block else 8
+    above = header(picture, width, short=False)
+    above += _kept(bottleneck(picture, width), len(above) + rows + len(below), room)
     spare = _spare(picture, width, room, len(above) + rows + len(below))
     rows += spare.chart_rows
     if left_block:
@@ -105,7 +146,7 @@ class _Spare(NamedTuple):
 def _spare(picture: Picture, width: int, room: int, taken: int) -> _Spare:
     """How to use ``room`` lines of which ``taken`` are needed without the events.
 
-    A third of what is free is for events, whether they are there yet or not: the chart must
+    A third of what is free is for events, as far as they need it or soon will: the chart must
     not shrink with each one. After the end no more come, and the chart takes what they leave.
     """
     if picture.ended is not None:
@@ -113,8 +154,31 @@ def _spare(picture: Picture, width: int, room: int, taken: int) -> _Spare:
         rows = min(len(bus.events(picture, width, max(free // 2, bus.USUAL_EVENTS))), free)
         return _Spare(min(free - rows, _MOST_CHART_ROWS), max(rows - 1, bus.USUAL_EVENTS))
     free = max(room - taken - bus.USUAL_EVENTS - 1, 0)
-    chart_rows = min(free - free // 3, _MORE_CHART_ROWS)
+    lines = len(bus.events(picture, width, bus.USUAL_EVENTS + free)) - bus.USUAL_EVENTS - 1
+    awaited = -(-max(lines, 0) // _EVENT_STEP) * _EVENT_STEP
+    chart_rows = min(free - min(free // 3, awaited), _MOST_CHART_ROWS)
     return _Spare(chart_rows, bus.USUAL_EVENTS + free - chart_rows)
+
+
+def _alone(picture: Picture, panel: str, width: int, room: int, columns: int) -> Block:
+    """One panel on the whole screen, with everything that it has."""
+    if panel == "metrics":
+        lines = metrics.metrics(picture, width)
+    elif panel == "rewards":
+        lines = rewards(picture, width, rows=room, decimals=3)
+    elif panel == "timing" and columns < BESIDE_FROM:
+        lines = _one_column(picture, width)
+    elif panel == "timing":
+        lines = _timing(picture, width, with_system=columns >= SYSTEM_FROM)
+    elif panel == "others":
+        lines = metrics.others(picture, width, MOST_ALONE)
+    elif panel == "sources":
+        lines = bus.sources(picture, width, MOST_ALONE)
+    elif panel == "writers":
+        lines = bus.writers(picture, width)
+    else:
+        lines = bus.events(picture, width, MOST_ALONE)
+    return [clip(parts, width) for parts in lines]
 
 
 def _timing(picture: Picture, width: int, *, with_system: bool) -> Block:

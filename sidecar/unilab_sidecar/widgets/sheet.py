@@ -33,6 +33,7 @@ class Sheet(ScrollView, can_focus=True):
         "sheet--series4",
         "sheet--series5",
         "sheet--series6",
+        "sheet--focus",
     }
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("j", "scroll_down", "down", show=False),

@@ -1,0 +1,230 @@
+"""What somebody looks at, and what each key changes. Pure.
+
+The app gives every key to :func:`press`. A key without a meaning gives the very same state, so
+that it scrolls the sheet. What a key asks of the world outside (a file, the end of the view) is
+named in ``asked``; the app does it and goes on with :meth:`ViewState.answered`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import Literal, NamedTuple
+
+from unilab_sidecar import chart_state
+from unilab_sidecar.chart_state import ChartContext, ChartState
+from unilab_sidecar.filtering import MAX_TEXT
+
+View = Literal["overview", "charts", "ranks", "events", "bus"]
+Asked = Literal["", "leave", "put aside", "snapshot"]
+
+VIEWS: tuple[View, ...] = ("overview", "charts", "ranks", "events", "bus")
+"""On the keys 1 to 5."""
+THEMES = ("dark", "light", "colour-blind", "ansi")
+_FILTERED = frozenset({"overview", "events", "bus"})
+"""Views whose filter is a line above them; the others have keys of their own for it."""
+_ALWAYS: dict[str, Asked] = {"ctrl+c": "leave", "ctrl+z": "put aside"}
+_ASKED: dict[str | None, Asked] = {"q": "leave", "s": "snapshot"}
+
+
+@dataclass(frozen=True, slots=True)
+class Palette:
+    """Commands by their names: what is typed, and the marked place among what passes."""
+
+    text: str = ""
+    at: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class ViewState:
+    """``filters``: of each view, in the order of ``VIEWS``; ``typing``: keys go into that of the
+    view. ``focus``: the overview's panel that is meant by Enter, ``zoomed``: it has the screen.
+    ``paused_unix_s``: since when the picture stands still, ``None`` while it is live;
+    ``paused_words``: the same on a clock on the wall."""
+
+    view: View = "overview"
+    help: bool = False
+    palette: Palette | None = None
+    filters: tuple[str, ...] = ("",) * len(VIEWS)
+    typing: bool = False
+    focus: str = ""
+    zoomed: bool = False
+    paused_unix_s: float | None = None
+    paused_words: str = ""
+    theme: str = THEMES[0]
+    chart: ChartState = field(default_factory=ChartState)
+    asked: Asked = ""
+
+    @property
+    def is_filtered(self) -> bool:
+        """Whether the view has the line for a filter above it."""
+        return self.view in _FILTERED and (self.typing or bool(self.filter))
+
+    @property
+    def filter(self) -> str:
+        """What the view's lists are filtered by."""
+        return self.filters[VIEWS.index(self.view)]
+
+    def filtered_by(self, text: str) -> ViewState:
+        """The same with another filter of the view."""
+        place = VIEWS.index(self.view)
+        filters = (*self.filters[:place], text[:MAX_TEXT], *self.filters[place + 1 :])
+        return replace(self, filters=filters)
+
+    def answered(self) -> ViewState:
+        """After the app has done what was asked."""
+        return replace(self, asked="")
+
+
+class Context(NamedTuple):
+    """What keys need to know. ``now_unix_s``: the time of the key, ``now_words``: as on a clock on
+    the wall. ``panels``: of the overview,
+    in their order. ``chart``: of :func:`unilab_sidecar.views.charts.context`."""
+
+    now_unix_s: float = 0.0
+    now_words: str = ""
+    panels: tuple[str, ...] = ()
+    chart: ChartContext = ChartContext()
+
+
+class Command(NamedTuple):
+    """A thing to do, by its key. ``keys``: as people know it."""
+
+    keys: str
+    key: str
+    name: str
+
+
+COMMANDS = (
+    *(Command(str(n), str(n), f"show {view}") for n, view in enumerate(VIEWS, start=1)),
+    Command("space", "space", "pause the display, or make it live again"),
+    Command("/", "slash", "filter: words, !not, /regex/"),
+    Command("s", "s", "save what is shown, as SVG and as text"),
+    Command("t", "t", f"next theme: {', '.join(THEMES)}"),
+    Command("?", "question_mark", "help"),
+    Command("Ctrl+Z", "ctrl+z", "put the view aside until fg"),
+    Command("q", "q", "close the view; the training goes on"),
+)
+"""What the palette offers: each is one key."""
+
+
+def press(state: ViewState, key: str, context: Context, character: str | None = None) -> ViewState:
+    """The state after a key. ``key``: Textual's name; ``character``: what it types, if it does."""
+    if character is None:
+        character = " " if key == "space" else key if len(key) == 1 else None
+    if key in _ALWAYS:
+        return replace(state, asked=_ALWAYS[key])
+    if state.palette is not None:
+        return _in_palette(state, state.palette, key, character, context)
+    if state.typing:
+        return _typed(state, key, character)
+    has_keys = state.view == "charts" and state.chart.picker is not None and not state.help
+    changed = None if has_keys else _anywhere(state, key, character, context)
+    return changed or _in_view(state, key, character, context)
+
+
+def _anywhere(
+    state: ViewState, key: str, character: str | None, context: Context
+) -> ViewState | None:
+    """Keys that mean the same in every view; ``None`` for another one."""
+    changed: ViewState | None = None
+    if state.help and character in ("?", "q"):
+        changed = replace(state, help=False)
+    elif character == "?":
+        changed = replace(state, help=True)
+    elif character in _ASKED:
+        changed = replace(state, asked=_ASKED[character])
+    elif key == "ctrl+p" or character == ":":
+        changed = replace(state, palette=Palette(), help=False)
+    elif character is not None and character in "12345":
+        changed = replace(state, view=VIEWS[int(character) - 1], help=False)
+    elif character == " ":
+        is_live = state.paused_unix_s is None
+        since = context.now_unix_s if is_live else None
+        words = context.now_words if is_live else ""
+        changed = replace(state, paused_unix_s=since, paused_words=words)
+    elif character == "t":
+        place = THEMES.index(state.theme) if state.theme in THEMES else -1
+        changed = replace(state, theme=THEMES[(place + 1) % len(THEMES)])
+    elif character == "/" and state.view in _FILTERED:
+        changed = replace(state, typing=True, help=False)
+    return changed
+
+
+def _in_view(state: ViewState, key: str, character: str | None, context: Context) -> ViewState:
+    if state.help:
+        return replace(state, help=False) if key in ("escape", "enter") else state
+    if state.view == "charts":
+        return _in_charts(state, key, character, context)
+    if state.view == "overview" and (changed := _in_overview(state, key, context)) is not None:
+        return changed
+    return state.filtered_by("") if key == "escape" and state.filter else state
+
+
+def _in_charts(state: ViewState, key: str, character: str | None, context: Context) -> ViewState:
+    chart = chart_state.press(state.chart, key, context.chart, character)
+    return state if chart is state.chart else replace(state, chart=chart)
+
+
+def _in_overview(state: ViewState, key: str, context: Context) -> ViewState | None:
+    """Tab goes from panel to panel, Enter gives one the screen, Esc goes back."""
+    panels = context.panels
+    place = panels.index(state.focus) if state.focus in panels else -1
+    if key in ("tab", "shift+tab") and panels:
+        step = 1 if key == "tab" else -1
+        at = (place + step) % len(panels) if place >= 0 else (0 if step > 0 else -1)
+        return replace(state, focus=panels[at])
+    if key == "enter" and place >= 0:
+        return replace(state, zoomed=not state.zoomed)
+    if key == "escape" and state.zoomed:
+        return replace(state, zoomed=False)
+    is_back = key == "escape" and state.focus and not state.filter
+    return replace(state, focus="") if is_back else None
+
+
+def edited(text: str, key: str, character: str | None) -> str:
+    """A line of text after a key."""
+    if key in ("backspace", "ctrl+h"):
+        return text[:-1]
+    if key == "ctrl+u":
+        return ""
+    if key == "ctrl+w":
+        return text.rstrip().rpartition(" ")[0]
+    is_typed = character is not None and character.isprintable()
+    return (text + (character or ""))[:MAX_TEXT] if is_typed else text
+
+
+def _typed(state: ViewState, key: str, character: str | None) -> ViewState:
+    if key in ("enter", "tab", "down"):
+        return replace(state, typing=False)
+    if key == "escape":
+        return replace(state, typing=False).filtered_by("")
+    text = edited(state.filter, key, character)
+    return state if text == state.filter else state.filtered_by(text)
+
+
+def matching(palette: Palette) -> tuple[Command, ...]:
+    """The commands that hold every typed word."""
+    words = palette.text.lower().split()
+    return tuple(
+        one for one in COMMANDS if all(word in f"{one.keys} {one.name}".lower() for word in words)
+    )
+
+
+def _in_palette(
+    state: ViewState, palette: Palette, key: str, character: str | None, context: Context
+) -> ViewState:
+    found = matching(palette)
+    at = min(palette.at, max(len(found) - 1, 0))
+    if key in ("escape", "ctrl+p"):
+        return replace(state, palette=None)
+    if key == "enter":
+        closed = replace(state, palette=None)
+        if not found:
+            return closed
+        one = found[at]
+        return press(closed, one.key, context, one.keys if len(one.keys) == 1 else None)
+    if key in ("down", "up", "tab", "shift+tab"):
+        step = 1 if key in ("down", "tab") else -1
+        return replace(state, palette=Palette(palette.text, (at + step) % max(len(found), 1)))
+    text = edited(palette.text, key, character)
+    return state if text == palette.text else replace(state, palette=Palette(text))
