@@ -47,7 +47,8 @@ class RunOutcome:
     ``status``: one of :data:`STATUSES`; ``text`` says why when it is not ``completed``.
     ``started_unix_ns`` and ``ended_unix_ns``: wall clock of the attempt. ``elapsed_s``:
     training time since warm-up, earlier attempts included. ``updates``: last update sequence
-    of the run. ``iterations``: last iteration, ``None`` before the first. ``env_steps``: sum
+    of the run. ``iterations``: last iteration, ``None`` before the first; ``first_iteration``: the
+    lowest, ``None`` if that is not known; ``iterations_sealed``: how many. ``env_steps``: sum
     over ranks, ``None`` while nobody counted. ``summary``: the fields of the run's
     ``set_summary`` calls, later ones win. ``backends``: last update sequence each one holds.
     ``first_nonfinite``: where a tag was first NaN or infinite, as (iteration, rank).
@@ -69,6 +70,7 @@ class RunOutcome:
     iterations_sealed: int
     env_steps: int | None
     text: str = ""
+    first_iteration: int | None = None
     sources: Sequence[SourceOutcome] = ()
     late_values: int = 0
     quarantined: int = 0

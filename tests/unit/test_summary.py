@@ -5,12 +5,17 @@ from __future__ import annotations
 import json
 import math
 import stat
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
+import pytest
+from sources_on_paper import PaperRun
+
+from unilab_metrics.aggregate.outcome import outcome_of
 from unilab_metrics.outcome import RunOutcome, SourceOutcome
 from unilab_metrics.run.summary import read_summary, summary_fields, write_summary
-from unilab_schema.identity import RunInfo, SourceKey
+from unilab_schema.identity import RunInfo, SourceKey, StepAxis
 
 OUTCOME = RunOutcome(
     run=RunInfo(
@@ -98,8 +103,47 @@ def test_on_policy_iterations_count_from_zero() -> None:
 def test_a_loop_that_counts_from_one_has_completed_what_it_counted() -> None:
     own_loop = replace(OUTCOME, run=RunInfo(algorithm="ppo"), iterations=200, iterations_sealed=200)
     assert summary_fields(own_loop)["completed_iterations"] == 200
-    resumed = replace(own_loop, iterations=149, iterations_sealed=50)
-    assert summary_fields(resumed)["completed_iterations"] == 150
+
+
+def completed_of(
+    iterations: Sequence[int], algorithm: str = "", axis: StepAxis = "iteration"
+) -> int:
+    """Of a run that logged these, one after the other."""
+    paper = PaperRun(algorithm=algorithm, step_axis=axis)
+    zero = paper.join(0)
+    for k in iterations:
+        paper.fold(zero.iteration(k, {"a": 1.0}, env_steps=64 * k))
+        paper.settle(2_000)
+    return summary_fields(outcome_of(paper.state, Path("/run"), {}, {}))["completed_iterations"]
+
+
+@pytest.mark.parametrize("algorithm", ["", "ppo", "sac", "dqn"])
+@pytest.mark.parametrize("axis", ["iteration", "env_steps", "wall_time"])
+@pytest.mark.parametrize(
+    ("iterations", "completed"),
+    [
+        (range(1, 11), 10),
+        (range(10), 10),
+        (range(10, 101, 10), 100),
+        ([10, 20, 30], 30),
+        (range(0, 100, 10), 91),
+        ([1, 2, 3, 4, 5, 6, 2, 8], 8),
+        ([0, 1, 2, 1, 5], 6),
+        ([0], 1),
+        ([1], 1),
+        ([], 0),
+    ],
+)
+def test_completed_is_what_the_loop_has_counted_however_rarely_it_logs(
+    iterations: Sequence[int], completed: int, algorithm: str, axis: StepAxis
+) -> None:
+    assert completed_of(iterations, algorithm, axis) == completed
+
+
+def test_a_run_that_went_on_elsewhere_counts_as_its_algorithms_loops_do() -> None:
+    assert completed_of(range(100, 150), "ppo") == 150
+    assert completed_of(range(100, 150), "sac", "env_steps") == 149
+    assert completed_of(range(100, 150, 10), "ppo") == 140
 
 
 def test_a_failed_run_says_why() -> None:

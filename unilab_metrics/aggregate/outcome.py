@@ -72,6 +72,7 @@ def outcome_of(
         updates=data.next_update - 1,
         iterations=data.last_iteration,
         iterations_sealed=data.iterations_sealed,
+        first_iteration=data.first_iteration,
         env_steps=data.env_steps,
         sources=sources,
         late_values=data.late_values,

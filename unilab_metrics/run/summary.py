@@ -22,6 +22,7 @@ from unilab_metrics.storage.bounded_reading import read_regular
 from unilab_metrics.storage.filesystem import write_atomic
 from unilab_metrics.storage.path_text import shown_path
 from unilab_schema.metrics import METRIC_SCHEMA_VERSION
+from unilab_schema.phases import family_of
 
 _MAX_BYTES = 16 * 1024 * 1024
 
@@ -112,12 +113,20 @@ def summary_fields(outcome: RunOutcome) -> dict[str, Any]:
 def _completed(outcome: RunOutcome) -> int:
     if outcome.iterations is None:
         return 0
-    # On-policy iterations count from 0 in the libraries, off-policy ones from 1; so do loops of
-    # one's own whose every iteration up to the last was sealed.
-    counts_from_1 = outcome.run.step_axis != "iteration" or (
-        outcome.iterations == outcome.iterations_sealed
-    )
-    return outcome.iterations + (0 if counts_from_1 else 1)
+    return outcome.iterations + (1 if _counts_from_0(outcome, outcome.iterations) else 0)
+
+
+def _counts_from_0(outcome: RunOutcome, last: int) -> bool:
+    """Whether iteration k is the (k + 1)th: on-policy ones count from 0 in the libraries,
+    off-policy ones from 1, loops of one's own as they like. Not every iteration need be logged."""
+    first, sealed = outcome.first_iteration, outcome.iterations_sealed
+    if first is None:
+        return sealed > last
+    if first in (0, 1):
+        return first == 0
+    # One that went on in a directory of its own: only the libraries' own loops tell.
+    is_whole = sealed > last - first
+    return is_whole and family_of(outcome.run.algorithm) == "on_policy"
 
 
 def _bus_fields(outcome: RunOutcome) -> dict[str, Any]:

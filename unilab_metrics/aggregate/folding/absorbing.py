@@ -119,7 +119,7 @@ def _take_update(
     if is_forgotten or entry.iteration in data.sealed_tags:
         return
     layout, _ = state.layouts.number(reduced.columns)
-    data.iterations_sealed += 1
+    data.count_sealed(entry.iteration)
     data.last_iteration = max(data.last_iteration or 0, entry.iteration)
     remember_layout(state, entry.iteration, layout)
 

@@ -51,6 +51,7 @@ class RunData(msgspec.Struct, array_like=True):
     wal was damaged. ``told``: cursor and attempt of sources that are in the history and have not
     come back since; ``told_entries``: contents of events that are; ``passed_stamps``: per rank the
     source and the stamp of the newest iteration that was sent again.
+    ``first_iteration``: the lowest that was sealed, ``None`` if that is not known.
     ``latest_*``: newest value per column of ``columns`` and the update that carried it.
     """
 
@@ -95,6 +96,15 @@ class RunData(msgspec.Struct, array_like=True):
     told_entries: dict[str, int] = {}
     passed_stamps: dict[int, tuple[int, int]] = {}
     absorbed_attempt: int = 0
+    first_iteration: int | None = None
+
+    def count_sealed(self, iteration: int) -> None:
+        """One more has its update."""
+        if not self.iterations_sealed:
+            self.first_iteration = iteration
+        elif self.first_iteration is not None:
+            self.first_iteration = min(self.first_iteration, iteration)
+        self.iterations_sealed += 1
 
     def used_key_sets(self) -> set[int]:
         """Those that a layout, a report or an open iteration refers to."""

@@ -83,7 +83,7 @@ def _seal_iteration(
     expected = state.ranks_expected()
     head, *rest = pieces(state, reduced)
     layout, tags = state.layouts.number(head.columns)
-    data.iterations_sealed += 1
+    data.count_sealed(window.iteration)
     data.last_iteration = window.iteration
     remember_layout(state, window.iteration, layout)
     opened = state.ensure_opened(first.unix_ns)
