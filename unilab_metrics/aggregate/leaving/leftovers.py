@@ -44,24 +44,38 @@ class SpoolDirectories:
         return next((copy for copy in copies if _is_directory(copy)), None)
 
     def orphans(self, known: set[Path]) -> Iterator[Orphan]:
-        """Spools whose lease is free, except the ``known`` ones."""
+        """Spools whose lease is free, except the ``known`` ones, and those of processes whose
+        place one that lives had before them: it is on its way, and comes first."""
+        dead: list[Orphan] = []
+        living: list[Path] = []
         for root in self.roots:
             try:
                 directories = [entry for entry in root.iterdir() if entry.is_dir()]
             except OSError:
                 continue
             for directory in directories:
-                if directory in known or not is_abandoned(directory):
+                if directory in known:
+                    continue
+                if not is_abandoned(directory):
+                    living.append(directory)
                     continue
                 identity = SpoolReader(directory).identity
                 if identity is not None and not runs_here(identity):
-                    yield Orphan(directory, identity)
+                    dead.append(Orphan(directory, identity))
+        if dead:
+            alive = [one for path in living if (one := SpoolReader(path).identity) is not None]
+            yield from (one for one in dead if not any(_was_before(x, one.identity) for x in alive))
 
     def remove_empty(self) -> None:
         """Remove the spool directories themselves where nothing is left in them."""
         for root in self.roots:
             with suppress(OSError):
                 root.rmdir()
+
+
+def _was_before(identity: Identity, other: Identity) -> bool:
+    is_same_place = identity.key == other.key and identity.boot_id == other.boot_id
+    return is_same_place and identity.started_mono_ns < other.started_mono_ns
 
 
 def _is_directory(path: Path) -> bool:

@@ -60,9 +60,14 @@ def is_double(
         return False
     if is_same_process(occupant, identity):
         return False
-    last = max(identity.started_mono_ns, hello.mono_ns)
-    if is_orphan and last <= occupant.identity.started_mono_ns:
+    began_ns = occupant.identity.started_mono_ns
+    if is_orphan and max(identity.started_mono_ns, hello.mono_ns) <= began_ns:
         # It was over before the other one began.
+        return False
+    is_gone = occupant.status != "live" or occupant.ended is not None
+    same_clock = occupant.identity.boot_id == identity.boot_id
+    if is_gone and not is_orphan and same_clock and identity.started_mono_ns < began_ns:
+        # It was the first, and is the only one.
         return False
     return at_work(occupant, identity) and (zero is occupant or at_work(zero, identity))
 
