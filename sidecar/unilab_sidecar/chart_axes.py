@@ -17,6 +17,7 @@ from unilab_sidecar.chart_bins import Float64s, Span
 _UNITS = ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
 _UNITS_FROM = 10_000
 _MOST_DECIMALS = 6
+_FAR = 1e6
 _MINUTE_S, _HOUR_S, _DAY_S = 60, 3600, 86400
 _TIME_STEPS_S = (
     *(1, 2, 5, 10, 15, 30),
@@ -40,14 +41,15 @@ class Scale(NamedTuple):
     log: bool = False
 
     def fraction(self, values: Float64s) -> Float64s:
-        """Where the values lie; NaN for what a logarithm does not have."""
-        if self.log:
-            with np.errstate(divide="ignore", invalid="ignore"):
-                logs = np.where(values > 0, np.log10(values), np.nan)
-            low, high = math.log10(self.low), math.log10(self.high)
-            return (logs - low) / (high - low)
-        # Halves, because the range of very large values need not be a number.
-        return (values / 2 - self.low / 2) / (self.high / 2 - self.low / 2)
+        """Where the values lie, far away as ``_FAR``; NaN for what a logarithm does not have."""
+        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+            if self.log:
+                low, high = math.log10(self.low), math.log10(self.high)
+                shares = (np.where(values > 0, np.log10(values), np.nan) - low) / (high - low)
+            else:
+                # Halves, because the range of very large values need not be a number.
+                shares = (values / 2 - self.low / 2) / (self.high / 2 - self.low / 2)
+        return np.minimum(np.maximum(shares, -_FAR), _FAR)
 
     def at(self, fraction: float) -> float:
         """The value at a fraction of the axis."""
@@ -169,7 +171,10 @@ def _steps(low: float, high: float, most: int) -> tuple[list[float], float]:
         return [low], abs(low) or 1.0
     power = 10.0 ** math.floor(math.log10(span / most))
     factors = (1, 2, 5, 10, 20, 50, 100)
-    step = next((f * power for f in factors if _count(low, high, f * power) <= most), span * 2)
+    steps = [factor * power for factor in factors if math.isfinite(factor * power)]
+    step = next((step for step in steps if _count(low, high, step) <= most), None)
+    if step is None:
+        return [0.0 if low <= 0 <= high else low], span
     first = math.ceil(low / step - 1e-9)
     count = _count(low, high, step)
     return [(first + n) * step for n in range(count)], step

@@ -254,16 +254,25 @@ def test_an_axis_that_nobody_knows_is_empty():
 
 @pytest.mark.parametrize("values", [[1e308, -1e308], [5e-324, 1e-323], [1e308] * 3, [0.0, -0.0],
                                     [1e-300, 1e300], [NAN, 1.0, INF, -INF], [1.0, 1 + 2e-16],
-                                    [-1e308, 1e308, 0.0, 5e-324]])  # fmt: skip
+                                    [-1e308, 1e308, 0.0, 5e-324], [-220.0, 1e308]])  # fmt: skip
 @pytest.mark.parametrize("log", [False, True])
 def test_extreme_values_are_drawn(values: list[float], log: bool):
     bins = Bins(bins_of(values))
     span = Span(1, len(values))
     scale = value_range([bins], "iteration", span, log=log)
     if scale is not None:
-        lines = draw([Curve(bins)], Frame(60, 9, "iteration", span, scale))
-        assert len(lines) == 9
-        assert any(character > "\u2800" for line in lines for character in plain(line))
+        for rows in (1, 2, 4, 9):
+            lines = draw([Curve(bins)], Frame(60, rows, "iteration", span, scale))
+            assert len(lines) == rows
+            assert any(character > "\u2800" for line in lines for character in plain(line))
+
+
+def test_what_is_far_outside_the_scale_is_at_its_edge():
+    bins = Bins(bins_of([1e308, 0.0, -1e308]))
+    frame = Frame(60, 9, "iteration", Span(1, 3), scale_of(-1e-300, 1e-300))
+    body = [plain(line)[9:] for line in draw([Curve(bins)], frame)[:-2]]
+    assert body[0][0] != " "
+    assert body[-1][-1] != " "
 
 
 def test_every_size_is_exactly_filled():
@@ -298,12 +307,12 @@ def test_labels_stand_apart_and_at_their_places(low, width, columns):
 
 
 @settings(max_examples=150, deadline=None)
-@given(st.floats(-1e300, 1e300), st.floats(-1e300, 1e300), st.integers(1, 8))
+@given(st.floats(-1.7e308, 1.7e308), st.floats(-1e300, 1.7e308), st.integers(1, 8))
 def test_ticks_lie_on_the_axis_in_order_and_differ(one, other, most):
     for log in (False, True):
         low, high = min(one, other), max(one, other)
         if log:
-            low, high = abs(low) + 1e-300, abs(low) + 1e-300 + abs(high)
+            low, high = abs(low) + 1e-300, min(abs(low) + 1e-300 + abs(high), 1.7e308)
         scale = scale_of(low, high, log=log)
         ticks = value_ticks(scale, most)
         assert len(ticks) <= most
