@@ -202,7 +202,8 @@ class SpoolFiles:
         """
         first = self.first
         if after + 1 < first:
-            return SpoolBatch(pass_over_damage(b"", after, first - 1), first - 1)
+            gap = pass_over_damage(b"", after, first - 1, self._announcements())
+            return SpoolBatch(gap, first - 1)
         segment = self._segment_of(after + 1)
         start, end, last = segment.range_after(after, upto, max_bytes)
         data = segment.read(start, end)

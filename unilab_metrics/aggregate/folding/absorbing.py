@@ -39,7 +39,8 @@ from unilab_schema.updates import (
 )
 
 if TYPE_CHECKING:
-    from unilab_metrics.aggregate.folding.state import AggregatorState
+    from unilab_metrics.aggregate.folding.beyond_damage import BeyondDamage
+    from unilab_metrics.aggregate.folding.state import AggregatorState, Publication
 
 
 def absorb(
@@ -81,10 +82,14 @@ def absorb(
 
 
 def finish_absorbing(
-    state: AggregatorState, cursors: Iterable[tuple[bytes, int, int]], fault: str
-) -> None:
+    state: AggregatorState,
+    cursors: Iterable[tuple[bytes, int, int]],
+    fault: str,
+    beyond: BeyondDamage | None = None,
+) -> list[Publication]:
     """After the last entry. ``cursors``: incarnation, cursor and attempt of sources, as far as
-    they are known. ``fault``: what was lost, for the summary."""
+    they are known. ``fault``: what was lost, for the summary. ``beyond``: what the wal still has
+    behind the damage. Returns what the history gains by it."""
     data = state.data
     data.absorbed_attempt = data.attempt
     data.sealed_tags = dict(sorted(data.sealed_tags.items()))
@@ -94,12 +99,17 @@ def finish_absorbing(
     for source in data.sources:
         cursor, _ = data.told.pop(source.identity.incarnation.hex(), (0, 0))
         source.told_through = max(source.told_through, cursor)
-        if data.ended is None and source.status == "live":
+    gone = {source.index for source in data.sources if source.status != "live"}
+    published = [] if beyond is None else beyond.apply(state)
+    for source in data.sources:
+        if data.ended is None and source.index not in gone:
             continue
         # Who was gone had left nothing that was not taken in.
-        source.cursor = max(source.cursor, cursor)
+        source.cursor = max(source.cursor, source.told_through)
+        source.forget_beyond()
         if source.status == "live":
             source.status, source.ended = "finished", source.ended or data.ended
+    return published
 
 
 def _take_update(
@@ -107,7 +117,9 @@ def _take_update(
 ) -> None:
     data = state.data
     data.opened = True
-    data.windows.close(entry.iteration, supplement=False)
+    window = data.windows.close(entry.iteration, supplement=False)
+    for share in () if window is None else window.shares.values():
+        data.passed_stamps[share.rank] = (share.source, share.mono_ns)
     data.elapsed_s = max(data.elapsed_s, entry.elapsed_s)
     if entry.env_steps is not None:
         data.env_steps = max(data.env_steps or 0, entry.env_steps)
@@ -127,6 +139,7 @@ def _take_update(
 def _take_supplement(
     state: AggregatorState, sequence: int, entry: Supplement, tags: tuple[str, ...]
 ) -> None:
+    state.data.windows.close(entry.iteration, supplement=True)
     reduced = _reduced(state, entry.values, tags)
     remember_latest(state, reduced, sequence)
     missed_iteration(state, entry.iteration)

@@ -13,7 +13,7 @@ from unilab_metrics.aggregate.folding.limits import (
     check_numbers,
 )
 from unilab_metrics.aggregate.folding.merging import MOST_FRAMES, give_way, merged_frames
-from unilab_metrics.aggregate.folding.passing_over import is_told
+from unilab_metrics.aggregate.folding.passing_over import is_passed_over, is_told
 from unilab_metrics.aggregate.folding.reports import (
     Report,
     flowing_values,
@@ -76,6 +76,7 @@ def take_records(
             source.quarantined += 1
             state.data.quarantined += 1
             state.refusals.refused(source, record.kind, error)
+    source.forget_beyond()
     return published
 
 
@@ -124,7 +125,8 @@ def _take(  # noqa: PLR0912 - one case per record kind
         case DefinitionFrame():
             take_definition(state, frame.spec)
         case Gap():
-            source.lost_frames += max(frame.last - max(frame.first - 1, before), 0)
+            source.cursor = before
+            source.pass_gap(frame.first, record.sequence)
             state.data.gaps += 1
         case Drops():
             source.drops = bounded_counts(frame.counts)
@@ -152,6 +154,8 @@ def _take_values(
         raise FrameDecodeError("frame", "weights do not match the values")
     if not source.is_learner:
         raise FrameDecodeError("frame", f"an iteration from a {source.identity.key.role}")
+    if source.unsure:
+        source.settle_gaps(is_told=False)
     source.frames += 1
     source.raise_watermark(frame.mono_ns)
     if source.attempt != state.data.attempt:
@@ -190,6 +194,8 @@ def _take_report(
         raise FrameDecodeError("frame", "weights do not match the values")
     if source.is_learner:
         raise FrameDecodeError("frame", "a report from a learner")
+    if source.unsure:
+        source.settle_gaps(is_told=is_passed_over(state, source, frame.mono_ns))
     source.frames += 1
     source.raise_watermark(frame.mono_ns)
     if source.attempt != state.data.attempt:

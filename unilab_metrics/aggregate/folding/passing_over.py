@@ -39,19 +39,40 @@ def remember_told(data: RunData, entry: EventUpdate | PointsUpdate | BlobUpdate)
 def is_told(state: AggregatorState, source: SourceState, sequence: int, frame: object) -> bool:
     """Whether the history has what a record would give it."""
     data = state.data
+    was_in_wal = 0 < sequence <= source.told_through
     if isinstance(frame, EventFrame | PointsFrame | BlobFrame):
-        if 0 < sequence <= source.told_through:
+        if was_in_wal:
             return True
         return bool(data.told_entries) and _is_known(data, source, frame)
+    return source.is_learner and _is_sealed(state, source, frame, was_in_wal=was_in_wal)
+
+
+def _is_sealed(
+    state: AggregatorState, source: SourceState, frame: object, *, was_in_wal: bool
+) -> bool:
+    data = state.data
+    if source.attempt < data.absorbed_attempt:
+        # All that was open was sealed before the next attempt began.
+        is_in = was_in_wal and isinstance(frame, IterationFrame | SparseFrame)
+        source.settle_gaps(is_told=True)
+        return is_in
     if not isinstance(frame, IterationFrame | SparseFrame) or frame.iteration is None:
         return False
     last = data.windows.last_sealed
     if data.absorbed_attempt != data.attempt or last is None or frame.iteration > last:
         return False
-    if source.attempt != data.attempt or not source.is_learner:
+    if source.attempt != data.attempt:
         return False
     data.passed_stamps[source.rank] = (source.index, frame.mono_ns)
-    return 0 < sequence <= source.told_through
+    if not was_in_wal:
+        return False
+    source.settle_gaps(is_told=True)
+    source.raise_watermark(frame.mono_ns)
+    source.last_iteration = max(source.last_iteration or frame.iteration, frame.iteration)
+    source.newest_stamp = max(source.newest_stamp, (frame.mono_ns, frame.unix_ns))
+    if frame.env_steps is not None:
+        source.env_steps = max(frame.env_steps, source.env_steps or 0)
+    return True
 
 
 def is_back(data: RunData, source: SourceState) -> bool:
@@ -63,6 +84,14 @@ def is_back(data: RunData, source: SourceState) -> bool:
         source.told_through, attempt = told
         source.attempt = source.joined = min(attempt, data.attempt)
     return told is not None or source.identity.started_unix_ns == data.opened_unix_ns
+
+
+def is_passed_over(state: AggregatorState, source: SourceState, mono_ns: int) -> bool:
+    """Whether a report with this stamp was of an iteration that the history has."""
+    learner, stamp = state.data.passed_stamps.get(source.rank, (0, -1))
+    if mono_ns > stamp:
+        return False
+    return state.data.sources[learner].identity.boot_id == source.identity.boot_id
 
 
 def pass_over_reports(state: AggregatorState, source: SourceState) -> None:

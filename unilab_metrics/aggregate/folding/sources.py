@@ -33,7 +33,9 @@ class SourceState(msgspec.Struct, array_like=True):
     ``training_mono_ns``: end of its warm-up, on its own clock. ``log_cost``: calls of its
     ``log()`` and nanoseconds inside them, between the last two ``figures``.
     ``newest_stamp``: monotonic and wall time of a learner's newest iteration.
-    ``told_through``: the last sequence that was in a wal that is lost.
+    ``told_through``: the last sequence that was in a wal that is lost or damaged.
+    ``beyond``: records that lie in a damaged wal, up to ``beyond_last``, behind a hole after the
+    cursor. ``unsure``: frames of gaps; whether the history has what they said is not known yet.
     ``refused``: what the run did not take of what the source has sent, by reason.
     ``troubles``: what the source has met and lost nothing by, as it told last.
     ``is_double``: it began while another process was at work in its place, and is of no attempt.
@@ -70,6 +72,9 @@ class SourceState(msgspec.Struct, array_like=True):
     told_through: int = 0
     troubles: dict[str, int] = {}
     is_double: bool = False
+    beyond: bytes = b""
+    beyond_last: int = 0
+    unsure: int = 0
 
     def refuse(self, reason: str, times: int) -> None:
         """The run has no room for some of what the source has sent."""
@@ -106,9 +111,33 @@ class SourceState(msgspec.Struct, array_like=True):
         self.tag_names.clear()
 
     def pass_gap(self, first: int, last: int) -> None:
-        """Its records ``first`` to ``last`` are lost, as far as nobody has told them already."""
+        """Its records ``first`` to ``last`` are lost, as far as the history does not have what
+        they said: of those that had been in the wal, the next frame shows that."""
+        first = max(first, self.cursor + 1)
         self.cursor = max(self.cursor, last)
-        self.lost_frames += max(last - max(first - 1, self.told_through), 0)
+        frames = max(last - first + 1, 0)
+        told = min(max(self.told_through - first + 1, 0), frames)
+        self.unsure += told
+        self.lost_frames += frames - told
+
+    def settle_gaps(self, *, is_told: bool) -> None:
+        """Whether the history has what followed the gaps, and so what was in them."""
+        if not is_told:
+            self.lost_frames += self.unsure
+        self.unsure = 0
+
+    def settle_last_gap(self, last_sealed: int | None) -> None:
+        """Nothing follows it any more. Each frame may have been of one iteration more."""
+        if self.unsure and (self.frames or self.is_learner):
+            through = None if self.last_iteration is None else self.last_iteration + self.unsure
+            is_sealed = through is not None and last_sealed is not None and through <= last_sealed
+            self.settle_gaps(is_told=self.is_learner and is_sealed)
+        self.unsure = 0
+
+    def forget_beyond(self) -> None:
+        """The cursor has passed what lay behind the hole."""
+        if self.beyond and self.cursor >= self.beyond_last:
+            self.beyond, self.beyond_last = b"", 0
 
     def raise_watermark(self, mono_ns: int) -> None:
         """Everything stamped before ``mono_ns`` has arrived."""

@@ -111,7 +111,9 @@ class AggregatorState:
             case SourceGone() | SourceReturned():
                 return self._change_status(entry)
             case GapFound():
-                self.data.sources[entry.source].pass_gap(entry.first, entry.last)
+                source = self.data.sources[entry.source]
+                source.pass_gap(entry.first, entry.last)
+                source.forget_beyond()
                 self.data.gaps += 1
                 return []
             case OpenAttempt():
@@ -201,6 +203,7 @@ class AggregatorState:
             return [self.own_event("returned", entry.text, entry.mono_ns, entry.unix_ns)]
         source.status = "finished" if entry.how == "finished" else "lost"
         source.ending = entry.ending
+        source.settle_last_gap(self.data.windows.last_sealed)
         if source.status == "finished":
             source.forget_names()
             return []

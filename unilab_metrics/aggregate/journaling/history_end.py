@@ -97,23 +97,33 @@ def items_since(segments: list[KnownSegment], update: int) -> Iterator[HistoryIt
 def first_hole(segments: list[KnownSegment], update: int) -> int:
     """The first entry from ``update`` on that is missing or damaged, or lies behind a damaged
     header or layout, though later ones are there; 0 if there is none. Raises ``OSError``."""
-    expected = 0
-    for path, _, limit in _since(segments, update):
+    since = _since(segments, update)
+    before = segments[: len(segments) - len(since)]
+    expected = max(_last_of(before), default=0) + 1
+    for path, _, limit in since:
         segment = read_whole(path, limit, HISTORY_KINDS)
-        damaged = iter(segment.damaged)
-        broken_at = next(damaged, None)
+        broken_at = [damage.start for damage in segment.damaged]
         for record in segment.records:
-            if broken_at is not None and record.start > broken_at:
-                found = expected or record.sequence
-                if found >= update:
-                    return max(found, 1)
-                broken_at = next(damaged, None)
+            while broken_at and record.start > broken_at[0]:
+                del broken_at[0]
+                if expected >= update:
+                    return expected
             if not record.sequence:
                 continue
-            if update <= expected < record.sequence or (not expected and record.sequence > update):
-                return max(expected, update)
+            if update <= expected < record.sequence:
+                return expected
             expected = record.sequence + 1
     return 0
+
+
+def _last_of(segments: list[KnownSegment]) -> Iterator[int]:
+    """The newest entry of the newest segments, at most until one has any."""
+    for path, _, limit in reversed(segments):
+        records = read_whole(path, limit, HISTORY_KINDS).records
+        last = max((record.sequence for record in records), default=0)
+        if last:
+            yield last
+            return
 
 
 def _since(segments: list[KnownSegment], update: int) -> list[KnownSegment]:

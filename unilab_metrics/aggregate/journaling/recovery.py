@@ -105,8 +105,9 @@ def recover(bus_dir: Path) -> Recovered:
     kept: list[Path] = []
     replaced: list[Path] = []
     history_fault = ""
-    if fault or fold.damaged:
-        _complete_state(state, fold, end, known, fault)
+    found_again: list[Publication] = []
+    if fault or fold.beyond is not None:
+        found_again = _complete_state(state, fold, end, known, fault)
     elif end.last >= state.data.next_update:
         # The wal is written first, so this is history whose wal was lost with the node.
         end = end_of_history(history_paths, limits, up_to=state.data.next_update - 1)
@@ -136,7 +137,7 @@ def recover(bus_dir: Path) -> Recovered:
         end.valid_bytes,
         end.last,
         kept,
-        [p for p in fold.missing if p.sequence > end.last],
+        [p for p in (*fold.missing, *found_again) if p.sequence > end.last],
         replaced,
         fault,
         history_fault,
@@ -201,7 +202,7 @@ def _wal_fault(known: Durable | None, fold: Fold, history_last: int) -> str:
 
 def _complete_state(
     state: AggregatorState, fold: Fold, end: HistoryEnd, known: Durable | None, fault: str
-) -> None:
+) -> list[Publication]:
     """What the wal no longer tells, as far as the history does."""
     safe = known.update if known is not None else 0
     for item in items_since(end.segments, fold.first_update):
@@ -211,7 +212,8 @@ def _complete_state(
     state.data.next_update = max(state.data.next_update, end.last + 1, safe + 1)
     cursors = known.cursors if known is not None else ()
     text = fault or f"the wal had {counted(fold.damaged, 'record')} that could not be read"
-    finish_absorbing(state, [(c.incarnation, c.cursor, c.attempt) for c in cursors], text)
+    known_cursors = [(c.incarnation, c.cursor, c.attempt) for c in cursors]
+    return finish_absorbing(state, known_cursors, text, fold.beyond)
 
 
 def _is_newest(known: Durable | None, history_paths: list[Path]) -> bool:

@@ -1,4 +1,5 @@
-"""Folding a wal as it lies there: every good entry once, damage counted. Reads only."""
+"""Folding a wal as it lies there, up to the first damage that a snapshot does not make good.
+Reads only."""
 
 from __future__ import annotations
 
@@ -6,7 +7,9 @@ import os
 from pathlib import Path
 from typing import NamedTuple
 
+from unilab_metrics.aggregate.folding.beyond_damage import BeyondDamage
 from unilab_metrics.aggregate.folding.entries import (
+    TWICE,
     EndWithdrawn,
     Entry,
     EntryKind,
@@ -15,11 +18,13 @@ from unilab_metrics.aggregate.folding.entries import (
     decode_entry,
 )
 from unilab_metrics.aggregate.folding.state import AggregatorState, Publication
-from unilab_metrics.storage.records import Record, scan
+from unilab_metrics.storage.records import Damage, Record, scan
 from unilab_metrics.storage.segments import KIND_SEGMENT_HEADER, open_segment, read_at
 
 # A batch entry holds whole records, so a scan must not take the inner ones for outer ones.
 WAL_KINDS = frozenset([KIND_SEGMENT_HEADER, *EntryKind])
+_MAX_HEADER_BYTES = 256
+"""Beyond any segment header; a record that a source's joining takes is longer, or there twice."""
 
 
 class Segment(NamedTuple):
@@ -27,13 +32,15 @@ class Segment(NamedTuple):
 
     records: list[Record]
     valid_bytes: int
-    damaged: list[int]
+    damaged: list[Damage]
 
 
 class Fold(NamedTuple):
     """``missing``: publications beyond the update that was asked for. ``name``, ``valid_bytes``:
     of the last segment of which anything is good; ``lengths``: of all. ``first_update``: from
-    which on updates are made again. ``snapshots``: segments whose snapshot could be read."""
+    which on updates are made again. ``snapshots``: segments whose snapshot could be read.
+    ``beyond``: what follows damage up to which the state was folded, ``None`` if the state is
+    exact: then any damage lies before a snapshot."""
 
     state: AggregatorState
     missing: list[Publication]
@@ -42,6 +49,7 @@ class Fold(NamedTuple):
     lengths: dict[str, int]
     first_update: int
     snapshots: frozenset[str]
+    beyond: BeyondDamage | None
 
     @property
     def valid_bytes(self) -> int:
@@ -52,42 +60,98 @@ class Fold(NamedTuple):
 def fold_wal(paths: list[Path], limits: dict[str, int], history_last: int) -> Fold:
     """Fold the segments. ``limits``: lengths that count, where a successor says it.
     ``history_last``: publications up to this one are not kept. Raises ``OSError``."""
-    state = AggregatorState()
-    missing: list[Publication] = []
-    damaged, first_update = 0, 1
+    folding = _Folding(history_last)
     lengths: dict[str, int] = {}
-    snapshots: set[str] = set()
     for path in paths:
         segment = read_whole(path, limits.get(path.name), WAL_KINDS)
         if segment.valid_bytes:
             lengths[path.name] = segment.valid_bytes
-        damaged += len(segment.damaged)
-        records = segment.records
-        for record in since_snapshot(records) if path == paths[0] else records:
-            if record.kind == KIND_SEGMENT_HEADER:
-                continue
+        folding.take(segment, path.name, is_first=path == paths[0])
+    return Fold(
+        folding.state,
+        folding.missing,
+        folding.damaged,
+        next(reversed(lengths), ""),
+        lengths,
+        folding.first_update,
+        frozenset(folding.snapshots),
+        folding.beyond,
+    )
+
+
+class _Folding:
+    """The state as far as it was folded, and what could not be."""
+
+    def __init__(self, history_last: int) -> None:
+        self._history_last = history_last
+        self.state = AggregatorState()
+        self.missing: list[Publication] = []
+        self.damaged = 0
+        self.first_update = 1
+        self.snapshots: set[str] = set()
+        self.beyond: BeyondDamage | None = None
+
+    def take(self, segment: Segment, name: str, *, is_first: bool) -> None:
+        self.damaged += len(segment.damaged)
+        records = since_snapshot(segment.records) if is_first else segment.records
+        begins = records[0].start if records and is_first else 0
+        damaged = iter([d for d in segment.damaged if d.start >= begins])
+        damage = next(damaged, None)
+        before: Record | None = None
+        for record in records:
+            while damage is not None and damage.start < record.start:
+                if not _costs_nothing(damage, before, record):
+                    self._break()
+                damage = next(damaged, None)
+            before = record
             if record.kind == EntryKind.SNAPSHOT:
-                try:
-                    state = AggregatorState(bytes(record.payload))
-                except Exception:  # noqa: BLE001 - a state that makes no sense is damage too
-                    damaged += 1
-                else:
-                    if not snapshots and path == paths[0]:
-                        first_update = state.data.next_update
-                    snapshots.add(path.name)
-                    missing = [p for p in missing if p.sequence < state.data.next_update]
-                continue
-            try:
-                entry = decode_entry(record.kind, record.payload)
-                if is_copy(state, entry):
-                    continue
-                published = state.handle(entry)
-            except Exception:  # noqa: BLE001 - an entry whose handling raises costs itself only
-                damaged += 1
-                continue
-            missing += [p for p in published if p.sequence > history_last]
-    name = next(reversed(lengths), "")
-    return Fold(state, missing, damaged, name, lengths, first_update, frozenset(snapshots))
+                self._take_snapshot(record, name, is_first=is_first)
+            elif record.kind != KIND_SEGMENT_HEADER:
+                self._take_entry(record)
+
+    def _break(self) -> None:
+        if self.beyond is None:
+            self.beyond = BeyondDamage(self.state)
+        self.beyond.damaged()
+
+    def _take_snapshot(self, record: Record, name: str, *, is_first: bool) -> None:
+        try:
+            state = AggregatorState(bytes(record.payload))
+        except Exception:  # noqa: BLE001 - a state that makes no sense is damage too
+            self.damaged += 1
+            if is_first:
+                self._break()
+            return
+        self.state, self.beyond = state, None
+        if not self.snapshots and is_first:
+            self.first_update = state.data.next_update
+        self.snapshots.add(name)
+        self.missing = [p for p in self.missing if p.sequence < state.data.next_update]
+
+    def _take_entry(self, record: Record) -> None:
+        try:
+            entry = decode_entry(record.kind, record.payload)
+            if self.beyond is not None:
+                self.beyond.take(entry)
+                return
+            if is_copy(self.state, entry):
+                return
+            published = self.state.handle(entry)
+        except Exception:  # noqa: BLE001 - an entry whose handling raises costs itself only
+            self.damaged += 1
+            return
+        self.missing += [p for p in published if p.sequence > self._history_last]
+
+
+def _costs_nothing(damage: Damage, before: Record | None, after: Record) -> bool:
+    """Whether it was one of two copies, or nothing but a segment's header."""
+    if before is None and after.kind in (EntryKind.SNAPSHOT, EntryKind.SOURCE_JOINED):
+        return damage.end - damage.start <= _MAX_HEADER_BYTES
+    size = damage.end - damage.start
+    return any(
+        record is not None and record.kind in TWICE and record.end - record.start == size
+        for record in (before, after)
+    )
 
 
 def is_copy(state: AggregatorState, entry: Entry) -> bool:
@@ -119,4 +183,4 @@ def read_whole(path: Path, limit: int | None, kinds: frozenset[int]) -> Segment:
     finally:
         os.close(fd)
     found = scan(data, kinds=kinds)
-    return Segment(found.records, found.valid_bytes, [damage.start for damage in found.damaged])
+    return Segment(found.records, found.valid_bytes, found.damaged)

@@ -14,6 +14,7 @@ from pathlib import Path
 
 from unilab_metrics.aggregate.core import Core
 from unilab_metrics.aggregate.folding.entries import OpenAttempt, SourceGone
+from unilab_metrics.aggregate.folding.kept_frames import all_kept
 from unilab_metrics.aggregate.folding.sources import SourceState
 from unilab_metrics.aggregate.leaving.deaths import Deaths, ending_words, sentence_end
 from unilab_metrics.aggregate.leaving.launch_order import in_launch_order, is_rank_zero
@@ -140,9 +141,18 @@ class Liveness:
         """Take what lies beyond the cursor in the spool of a source whose process is gone.
         False if the disk has no room for all of it yet."""
         directory = self._spools.spool_of(source.identity)
-        if directory is None or not self._is_spool_of(source, directory):
-            return True
-        return self._adopt(source, directory)
+        is_here = directory is not None and self._is_spool_of(source, directory)
+        if directory is not None and is_here and not self._adopt(source, directory):
+            return False
+        # What a damaged journal still had of it. Another node may have the rest, and come back.
+        through = 0 if self.is_out_of_sight(source) and not is_here else source.told_through
+        self._take(source, all_kept(source, through))
+        return True
+
+    def _take(self, source: SourceState, records: bytes) -> None:
+        accepted = accept(source, records, 0)
+        if accepted.entry is not None:
+            self._core.fold(accepted.entry, accepted.records)
 
     def remove_finished(self) -> None:
         """At the end of the run: every spool that is durable and whose process is gone."""
@@ -199,9 +209,7 @@ class Liveness:
         for batch in reader.batches(source.cursor, _READ_BYTES):
             if not self._core.makes_room():
                 return False
-            accepted = accept(source, batch.records, 0)
-            if accepted.entry is not None:
-                self._core.fold(accepted.entry, accepted.records)
+            self._take(source, batch.records)
         self._adopted[directory] = source
         return True
 

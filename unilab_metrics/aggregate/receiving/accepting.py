@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from unilab_metrics.aggregate.folding.entries import AcceptedBatch
+from unilab_metrics.aggregate.folding.kept_frames import with_kept_frames
 from unilab_metrics.aggregate.folding.limits import MAX_GAP_FRAMES, MAX_SEQUENCE
 from unilab_metrics.aggregate.folding.sources import SourceState
 from unilab_metrics.storage.records import Record, scan
@@ -37,6 +38,8 @@ def accept(
     what follows after ``most`` records."""
     if not data:
         return Acceptance(None, [], 0, rewind=False)
+    if source.beyond:
+        data = with_kept_frames(source, data)
     found = scan(data, kinds=SOURCE_KINDS)
     cursor = source.cursor
     taken: list[Record] = []

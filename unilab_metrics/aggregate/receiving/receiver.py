@@ -263,5 +263,8 @@ def _known_again(source: SourceState, hello: Hello, *, is_closing: bool) -> Admi
     if lost > MAX_GAP_FRAMES:
         text = f"its spool begins at {hello.first}, its last frame here is {source.cursor}"
         return Admission(refusal=Reject("bad_message", text, final=True))
+    if source.beyond or source.told_through > source.cursor:
+        # It is told the cursor, and says itself what it lacks, and its layouts again.
+        return Admission()
     text = "no longer in the spool"
     return Admission((GapFound(source.index, source.cursor + 1, hello.first - 1, text),))
