@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from unilab_schema.control import Head, Snapshot
+from unilab_sidecar.questions import Answer
 from unilab_sidecar.summary import Summary
 
 if TYPE_CHECKING:
@@ -29,7 +30,7 @@ class Batch:
     history up to now has not all been handed over yet. ``summary``: what an ended run
     says of itself, where no announcement can. ``gone``: nobody is at work on the run any more; who is
     gone, by name. ``refusal``: the aggregator does not let us in any more, and why, empty while
-    it does. ``failure``: nothing follows.
+    it does. ``failure``: nothing follows. ``answers``: to what was asked with ``Feed.ask``.
     """
 
     records: tuple[HistoryRecord, ...] = ()
@@ -42,3 +43,4 @@ class Batch:
     gone: tuple[str, ...] | None = None
     refusal: str = ""
     failure: Failure | None = None
+    answers: tuple[Answer, ...] = ()

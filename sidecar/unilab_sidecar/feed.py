@@ -18,12 +18,15 @@ from unilab_metrics.errors import ExitCode, UnilabMetricsError
 from unilab_schema.control import Head, Snapshot
 from unilab_schema.updates import RunEnded
 from unilab_sidecar.batch import Batch, Failure
+from unilab_sidecar.questions import Answer, Answering, Question
 from unilab_sidecar.summary import Summary
 
 if TYPE_CHECKING:
     from unilab_metrics.subscribe.history import HistoryRecord
 
 POLL_MS = 100
+ASKING_POLL_MS = 20
+"""While somebody waits for an answer."""
 SIGN_OF_LIFE_S = 0.25
 BOX_BATCHES = 8
 """Of up to half a megabyte each, while a viewer catches up."""
@@ -34,7 +37,7 @@ OWN_PAUSE_S = 1.0
 """Between two polls; a longer one is a stop of this process, or of whoever takes the batches."""
 
 
-class UpdateSource(Protocol):
+class UpdateSource(Answering, Protocol):
     """What the feed needs of ``unilab_metrics.subscribe.Subscriber``."""
 
     @property
@@ -92,10 +95,18 @@ class Feed:
         self._find_abandoned = find_abandoned
         self._box: queue.Queue[Batch] = queue.Queue(BOX_BATCHES)
         self._stopped = threading.Event()
+        self._asked: dict[type[Question], Question] = {}
+        self._asking = threading.Lock()
 
     def stop(self) -> None:
         """Makes :meth:`run` return within a poll; any thread."""
         self._stopped.set()
+
+    def ask(self, question: Question) -> None:
+        """Have a question answered in a later batch; any thread, at once. It takes the place of
+        one of its kind that has not been answered yet."""
+        with self._asking:
+            self._asked[type(question)] = question
 
     def take(self) -> list[Batch]:
         """The batches that have come, without waiting."""
@@ -152,7 +163,7 @@ class Feed:
         polled_s = time.monotonic()
         head: Head | None = None
         while not self._is_over():
-            records = source.poll(POLL_MS)
+            records = source.poll(ASKING_POLL_MS if self._asked else POLL_MS)
             snapshot = None if joined else source.snapshot()
             joined = joined or snapshot is not None
             now_s = time.monotonic()
@@ -176,7 +187,8 @@ class Feed:
                 looked_s, gone = now_s, self._find_abandoned()
             refusal = None if source.connected else source.refusal
             is_due = now_s - handed_over_s >= SIGN_OF_LIFE_S
-            if records or snapshot is not None or summary is not None or is_due:
+            answers = self._answers(source)
+            if records or snapshot is not None or summary is not None or answers or is_due:
                 handed_over_s = now_s
                 self._put(
                     Batch(
@@ -189,8 +201,23 @@ class Feed:
                         summary=summary,
                         gone=gone,
                         refusal=str(refusal or ""),
+                        answers=answers,
                     )
                 )
+
+    def _answers(self, source: UpdateSource) -> tuple[Answer, ...]:
+        with self._asking:
+            asked = tuple(self._asked.items())
+        answers: list[Answer] = []
+        for kind, question in asked:
+            reply = question.put(source)
+            if reply is None:
+                continue
+            answers.append(Answer(question, reply))
+            with self._asking:
+                if self._asked.get(kind) is question:
+                    del self._asked[kind]
+        return tuple(answers)
 
     def _put(self, batch: Batch) -> None:
         while not self._stopped.is_set():

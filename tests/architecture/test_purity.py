@@ -21,6 +21,7 @@ PURE = [
     ROOT / "unilab_metrics" / "wording.py",
     ROOT / "unilab_metrics" / "run" / "doctor" / "finding.py",
     ROOT / "unilab_metrics" / "storage" / "records.py",
+    *(ROOT / "unilab_metrics" / "subscribe" / f"{name}.py" for name in ("asking", "fetching")),
     *sorted((ROOT / "unilab_metrics" / "aggregate" / "folding").rglob("*.py")),
     *(
         ROOT / "unilab_metrics" / "aggregate" / "receiving" / f"{name}.py"

@@ -19,6 +19,7 @@ from unilab_metrics.errors import (
     RunNotFoundError,
 )
 from unilab_metrics.storage.filesystem import private_directory
+from unilab_metrics.subscribe import fetching as fetching_module
 from unilab_metrics.subscribe import subscriber as subscriber_module
 from unilab_metrics.subscribe.history import HistoryRecord
 from unilab_metrics.subscribe.subscriber import Subscriber
@@ -122,7 +123,8 @@ def test_every_entry_comes_once_while_the_run_goes_on(start: Start, attach: Atta
 def test_lost_answers_are_asked_for_again(
     start: Start, attach: Attach, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(subscriber_module, "REPLY_TIMEOUT_S", 0.1)
+    for module in (subscriber_module, fetching_module):
+        monkeypatch.setattr(module, "REPLY_TIMEOUT_S", 0.1)
     aggregator = start()
     aggregator.commit(5)
     aggregator.swallow = 4
@@ -134,7 +136,7 @@ def test_lost_answers_are_asked_for_again(
 def test_answers_that_take_too_long_are_asked_for_in_smaller_parts(
     start: Start, attach: Attach, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(subscriber_module, "REPLY_TIMEOUT_S", 0.1)
+    monkeypatch.setattr(fetching_module, "REPLY_TIMEOUT_S", 0.1)
     aggregator = start()
     aggregator.commit(500)
     aggregator.slow_above = 40

@@ -14,8 +14,9 @@ import sys
 import time
 
 from unilab_metrics.errors import UnilabMetricsError
+from unilab_metrics.subscribe.asking import NoAnswer
 from unilab_metrics.subscribe.history import HistoryRecord
-from unilab_schema.control import BackendStatus, Epoch, Head, Snapshot, SourceStatus
+from unilab_schema.control import BackendStatus, Epoch, Head, RankValues, Snapshot, SourceStatus
 from unilab_schema.frames import EventFrame
 from unilab_schema.identity import RunInfo, SourceKey
 from unilab_schema.updates import AttemptOpened, EventUpdate, RunEnded, Update
@@ -207,6 +208,9 @@ class FakeSource:
 
     def snapshot(self) -> Snapshot | None:
         return None
+
+    def ranks(self, tags: tuple[str, ...]) -> RankValues | NoAnswer | None:
+        return NoAnswer("nobody to ask")
 
     def close(self) -> None:
         self.closed = True

@@ -13,7 +13,7 @@ from unilab_metrics.transport.diagnosis import Diagnosis, Finding
 from unilab_metrics.transport.monitoring import Monitor
 from unilab_metrics.transport.routes import Route
 from unilab_schema.codec import FrameDecodeError, decode_head, decode_reply, encode_message
-from unilab_schema.control import PROTOCOL_VERSION, Fetch, Head, Latest, Reply
+from unilab_schema.control import PROTOCOL_VERSION, Fetch, Head, History, Latest, Ranks, Reply
 
 _MAX_DRAIN = 256
 
@@ -61,7 +61,7 @@ class BusConnection:
         """Whether something arrived within ``timeout_ms``."""
         return bool(self._poller.poll(max(0, round(timeout_ms))))
 
-    def ask(self, message: Fetch | Latest) -> bool:
+    def ask(self, message: Fetch | Latest | History | Ranks) -> bool:
         """Send a request; False while the aggregator is not there, or does not take more."""
         if self._requests is None:
             return False

@@ -6,6 +6,7 @@ from unilab_metrics.storage.records import scan
 from unilab_metrics.subscribe.history import HISTORY_KINDS, HistoryRecord, decode_entry
 from unilab_schema.codec import FrameDecodeError
 from unilab_schema.control import Head, Updates
+from unilab_schema.updates import Update
 
 
 class Position:
@@ -26,6 +27,12 @@ class Position:
     def is_behind(self) -> bool:
         """Whether the newest head knows of entries that were not fetched yet."""
         return self.head is not None and self.head.update > (self.cursor or 0)
+
+    def age_s(self, newest: Update, head_age_s: float, unix_s: float) -> float:
+        """Seconds since ``newest`` was sealed, ``head_age_s`` after the newest announcement."""
+        if self.head is None:
+            return max(0.0, unix_s - newest.unix_ns / 1e9)
+        return max(0.0, (self.head.mono_ns - newest.sealed_mono_ns) / 1e9 + head_age_s)
 
     def heed(self, head: Head) -> bool:
         """Take note of an announcement; False for one of a replaced aggregator."""

@@ -6,12 +6,17 @@ nothing. While no aggregator lives, the history files are read instead.
 
 from __future__ import annotations
 
+import itertools
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from unilab_metrics.errors import KeyRefusedError
+from unilab_metrics.subscribe.asking import Asking, NoAnswer, completed, ranks_question
 from unilab_metrics.subscribe.connection import BusConnection
+from unilab_metrics.subscribe.fetching import REPLY_TIMEOUT_S, Fetching
 from unilab_metrics.subscribe.files import Files
 from unilab_metrics.subscribe.history import HistoryRecord
 from unilab_metrics.subscribe.position import Position
@@ -20,7 +25,7 @@ from unilab_metrics.subscribe.whereabouts import Contact, RunAtAddress, RunOnDis
 from unilab_metrics.transport import keys
 from unilab_metrics.transport.allow_list import WATCH
 from unilab_metrics.transport.diagnosis import Finding
-from unilab_schema.control import Fetch, Head, Latest, Snapshot, Updates
+from unilab_schema.control import Head, Latest, RankValues, Snapshot, Updates
 from unilab_schema.updates import Update
 
 if TYPE_CHECKING:
@@ -37,13 +42,7 @@ RENEW_S = 10.0
 SEARCH_S = 0.5
 REFUSED_S = 2.0
 """A connection that was refused tries again this often: the key may be allowed again."""
-REPLY_TIMEOUT_S = 2.0
-IDLE_FETCH_S = 0.2
 _RESEND_MS = 20
-_FETCH_LIMIT = 1000
-_SMALLEST_FETCH = 8
-"""A reply that does not arrive in time is asked for in smaller parts: over a slow line a large
-one never would."""
 
 
 class Subscriber:
@@ -63,10 +62,9 @@ class Subscriber:
         self._connected_at_s = 0.0
         self._files = Files(where.bus_dir)
         self._next_search_s = 0.0
-        self._next_fetch_s = 0.0
-        self._request = 0
-        self._fetching: tuple[int, float] | None = None
-        self._fetch_limit = _FETCH_LIMIT
+        self._requests = itertools.count(1)
+        self._asking = Asking(self._requests.__next__)
+        self._fetching = Fetching()
         self._asked_latest_s: float | None = None
         self._admission = Admission()
 
@@ -157,16 +155,26 @@ class Subscriber:
         """
         if self._newest is None:
             return None
-        head = self._position.head
-        if head is None:
-            return max(0.0, time.time() - self._newest.unix_ns / 1e9)
-        at_head_s = (head.mono_ns - self._newest.sealed_mono_ns) / 1e9
-        return max(0.0, at_head_s + time.monotonic() - self._head_at_s)
+        head_age_s = time.monotonic() - self._head_at_s
+        return self._position.age_s(self._newest, head_age_s, time.time())
 
     def snapshot(self) -> Snapshot | None:
         """Newest value of every tag as of joining; ``None`` until it is there, and for an
         ended run, whose whole history comes from :meth:`poll`."""
         return self._snapshot
+
+    def ranks(self, tags: tuple[str, ...] = ()) -> RankValues | NoAnswer | None:
+        """Each source's newest values of ``tags`` (empty: the first hundred that there are). Does
+        not wait: ``None`` while the answer is on its way, which :meth:`poll` brings; ask again
+        until it is there. The newest question counts. Only a live run has an answer."""
+        line = self._connection
+        if line is None or not self.connected:
+            return NoAnswer("only a live run tells the values of its ranks")
+        question = ranks_question(tags)
+        reply = self._asking.put(question, self.head, time.monotonic(), line.ask)
+        if isinstance(reply, RankValues):
+            return completed(reply, tags)
+        return reply if isinstance(reply, NoAnswer) else None
 
     def poll(self, timeout_ms: float) -> list[HistoryRecord]:
         """New entries in order, each once; waits up to ``timeout_ms`` for the first one.
@@ -233,8 +241,9 @@ class Subscriber:
         self._connection = BusConnection(contact.route)
         self._contact = contact
         self._connected_at_s = time.monotonic()
-        self._fetching = None
+        self._fetching.forget()
         self._asked_latest_s = None
+        self._asking.forget()
 
     def _disconnect(self) -> None:
         if self._connection is not None:
@@ -248,7 +257,7 @@ class Subscriber:
             time.sleep(wait_ms / 1000)
         else:
             # A request that could not be sent yet is tried again soon.
-            waiting = self._position.is_behind and self._fetching is None
+            waiting = self._position.is_behind and not self._fetching.is_waiting
             self._connection.wait(min(wait_ms, _RESEND_MS) if waiting else wait_ms)
 
     def _receive(self, connection: BusConnection) -> list[HistoryRecord]:
@@ -257,17 +266,11 @@ class Subscriber:
             self._heed(head)
         entries: list[HistoryRecord] = []
         for reply in received.replies:
+            self._asking.heed(reply)
             if isinstance(reply, Snapshot):
                 self._snapshot = reply
-            elif not isinstance(reply, Updates) or self._fetching is None:
-                continue
-            elif reply.request == self._fetching[0]:
-                self._fetching = None
-                self._fetch_limit = min(2 * self._fetch_limit, _FETCH_LIMIT)
-                accepted = self._position.accept(reply)
-                if not accepted:
-                    self._next_fetch_s = time.monotonic() + IDLE_FETCH_S
-                entries += accepted
+            elif isinstance(reply, Updates):
+                entries += self._fetching.take(reply, self._position, time.monotonic())
         if self._position.head is not None:
             self._ask(connection)
         return entries
@@ -278,23 +281,18 @@ class Subscriber:
             return
         self._head_at_s = time.monotonic()
         if known is None or known.epoch != head.epoch:
-            self._fetching = None
+            self._fetching.forget()
         if known is not None and known.epoch.journal != head.epoch.journal:
             self._newest = self._snapshot = self._asked_latest_s = None
 
     def _ask(self, connection: BusConnection) -> None:
         now_s = time.monotonic()
         asked = self._asked_latest_s
-        if self._snapshot is None and (asked is None or now_s - asked > REPLY_TIMEOUT_S):
-            self._request += 1
-            if connection.ask(Latest(self._request)):
-                self._asked_latest_s = now_s
-        if self._fetching is not None and now_s - self._fetching[1] > REPLY_TIMEOUT_S:
-            self._fetching = None
-            self._fetch_limit = max(self._fetch_limit // 2, _SMALLEST_FETCH)
-        is_due = self._position.is_behind and now_s >= self._next_fetch_s
-        if self._fetching is None and is_due:
-            self._request += 1
-            after = self._position.cursor or 0
-            if connection.ask(Fetch(self._request, after, self._fetch_limit)):
-                self._fetching = (self._request, now_s)
+        is_due = asked is None or now_s - asked > REPLY_TIMEOUT_S
+        if self._snapshot is None and is_due and connection.ask(Latest(next(self._requests))):
+            self._asked_latest_s = now_s
+        fetch = self._fetching.due(self._position, now_s)
+        if fetch is not None:
+            fetch = msgspec.structs.replace(fetch, request=next(self._requests))
+            if connection.ask(fetch):
+                self._fetching.sent(fetch.request, now_s)
