@@ -98,7 +98,7 @@ def run_plain(
         is_all = not any(batch.records for batch in batches)
         over = (picture.ended is not None or gives_up) and is_all
         about = _About(picture.iteration, state(picture).text[:1], len(alerts(picture)))
-        wait_s = interval_s if about != said_of else QUIET_INTERVAL_S
+        wait_s = interval_s if about != said_of else max(QUIET_INTERVAL_S, interval_s)
         if over or clock_s() - said_s >= wait_s:
             text = format_line(picture)
             if text != said and (picture.iteration is not None or not picture.ended):
@@ -109,7 +109,8 @@ def run_plain(
             write(bottleneck_line(picture))
             told = rule
         if over:
-            write(_end(picture))
+            if picture.ended is not None:
+                write("  ".join([_end(picture), *_of_no_iteration(picture)]))
             return _CUT_OFF if gives_up else None
     return None
 
@@ -132,10 +133,23 @@ _CUT_OFF = Failure("", ExitCode.NO_LIVE_RUN)
 
 
 def _end(picture: Picture) -> str:
-    if picture.ended is None:
-        return "run cut off"
     why = f" ({clean(picture.ended_text)})" if picture.ended_text else ""
-    return f"run ended: {clean(picture.ended)}{why}"
+    return f"run ended: {clean(picture.ended or '')}{why}"
+
+
+def _of_no_iteration(picture: Picture) -> list[str]:
+    """What no other line has said of a run that has ended without any."""
+    if picture.iteration is not None:
+        return []
+    told = [alert.text for alert in alerts(picture) if alert.text != clean(picture.ended_text)]
+    return [*told, *_refusals(picture)]
+
+
+def _refusals(picture: Picture) -> list[str]:
+    """Why, in the words of those who could not log something."""
+    texts = [clean(note.text) for note in picture.notes if note.refused]
+    more = len(texts) - _REFUSED
+    return [*texts[:_REFUSED], *([f"and {more:,} refusals more"] if more > 0 else [])]
 
 
 def _before_training(picture: Picture) -> str:
@@ -143,7 +157,8 @@ def _before_training(picture: Picture) -> str:
     if picture.progress is not None:
         text = clean(picture.progress.text)
         fields.append(text or formatting.percent(100 * picture.progress.fraction))
-    return "  ".join([*fields, *(alert.text for alert in alerts(picture))])
+    fields += [alert.text for alert in alerts(picture)]
+    return "  ".join([*fields, *_refusals(picture)])
 
 
 def _reading(name: str, reading: Reading | None, form: Callable[[float], str]) -> list[str]:

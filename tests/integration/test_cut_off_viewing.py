@@ -111,11 +111,11 @@ def attach(*arguments: str | Path) -> tuple[int, str, str]:
 def test_lines_about_a_run_that_was_cut_off_end_with_what_completes_it(cut_off: ToyRun) -> None:
     code, lines, errors = attach(cut_off.run_dir, "--plain")
     assert (code, errors) == (ExitCode.NO_LIVE_RUN, "")
-    *_, last, end_line = lines.splitlines()
+    *_, last = lines.splitlines()
     assert last.startswith("iter 3  ")
     assert f"(gone: {AGGREGATOR}, {LEARNER})" in last
     assert f"`unilab-metrics recover {cut_off.run_dir}` completes it" in last
-    assert end_line == "run cut off"
+    assert lines.count("run cut off") == 1
 
 
 def test_a_run_that_never_had_an_aggregator_is_named_too(tmp_path: Path) -> None:

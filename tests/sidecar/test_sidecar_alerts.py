@@ -228,6 +228,18 @@ def test_a_long_event_is_told_to_its_end(training: Picture):
     assert "one" in screen
 
 
+@pytest.mark.parametrize(("width", "shown"), [
+    (160, "learner of rank 0 failed: RuntimeError: out of memory (0.3 s before the end)"),
+    (80, "RuntimeError: out of memory ("),
+])  # fmt: skip
+def test_the_cause_comes_first_where_there_is_no_room_for_who_failed(
+    width: int, shown: str, training: Picture
+):
+    note = Note("status", "learner of rank 0 failed: RuntimeError: out of memory", 0.3)
+    ended = replace(training, ended="failed", notes=(note,), note_reference="end")
+    assert shown in text(ended, width).splitlines()[2]
+
+
 @pytest.mark.parametrize("width", [1, 7, 20, 80])
 def test_wrapping_loses_nothing_but_blanks(width: int):
     said = f"! {FULL}  数据 " + "x" * 90

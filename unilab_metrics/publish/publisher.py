@@ -288,7 +288,8 @@ class Publisher(Emitter):
     @guarded
     def _tell_failure(self, error: BaseException) -> None:
         name, text = exiting.describe(error)
-        self._event("status", f"{self.role} of rank {self.rank} failed: {name}: {text}", None, {})
+        cause = name if text == name else f"{name}: {text}"
+        self._event("status", f"{self.role} of rank {self.rank} failed: {cause}", None, {})
         if self._is_learner:
             self._event("summary", "", None, {"error_type": name, "error": text})
 

@@ -157,10 +157,13 @@ def _last_event(picture: Picture, room: int, said: Collection[str]) -> list[Segm
     age = ""
     if note.age_s is not None:
         age = f" ({formatting.age(note.age_s)} {REFERENCES[picture.note_reference]})"
-    return [
-        Segment(fit(clean(note.text), max(room - width_of(age), 0)), style),
-        Segment(age, "dim"),
-    ]
+    room = max(room - width_of(age), 0)
+    text = clean(note.text)
+    who, failed, cause = text.partition(" failed: ")
+    if failed and width_of(text) > room:
+        # What is cut off at its end is to be who, not why.
+        text = f"{cause} ({who})"
+    return [Segment(fit(text, room), style), Segment(age, "dim")]
 
 
 def _refused_line(picture: Picture, width: int) -> Line:

@@ -12,11 +12,11 @@ from unilab_metrics.config import RUN_SUMMARY_FILE
 from unilab_metrics.errors import StorageError, UnknownVersionError
 from unilab_metrics.run.bus_settings import SETTINGS_FILE, has_settings
 from unilab_metrics.run.damaged_files import damaged_segments, in_files, unread_files
+from unilab_metrics.run.doctor import drops
 from unilab_metrics.run.doctor.finding import ERROR, OK, WARNING, Finding
 from unilab_metrics.run.doctor.patient import Patient
 from unilab_metrics.run.event_points import held_position
 from unilab_metrics.run.lost_wal import wal_problem
-from unilab_metrics.run.verify_report import dropped_text
 from unilab_metrics.storage.filesystem import check_private
 from unilab_metrics.storage.lease import is_free
 from unilab_metrics.storage.records import damaged_at_end, scan
@@ -52,15 +52,8 @@ def examine(patient: Patient) -> Iterator[Finding]:
     if lost:
         frames = counted(lost, "frame is", "frames are")
         yield Finding(_SUBJECT, WARNING, f"{frames} lost, and named in the journal")
-    for source in data.sources:
-        if source.attempt != data.attempt:
-            continue
-        who = f"the {source.identity.key.place}"
-        if drops := source.dropped():
-            yield Finding(_SUBJECT, WARNING, f"{who} has dropped {dropped_text(drops)}")
-        if troubles := source.troubles:
-            text = f"{who} has met {dropped_text(troubles)}; no frame was lost by it"
-            yield Finding(_SUBJECT, OK, text)
+    newest = [source for source in data.sources if source.attempt == data.attempt]
+    yield from drops.examine(patient, newest)
     if data.ended is not None:
         yield from _backends(patient, last)
         if not os.path.lexists(patient.run_dir / RUN_SUMMARY_FILE):
