@@ -33,11 +33,22 @@ class Launches(Protocol):
 
 
 class LiveProcess(NamedTuple):
-    """A process whose spool's lease is held. ``key``: ``None`` if its identity is not readable;
-    ``pid`` is 0 in another pid namespace."""
+    """A process whose spool's lease is held. ``identity``: ``None`` if it is not readable.
+    ``pid``: as this process sees it, 0 if it does not; the identity has the process's own."""
 
-    key: SourceKey | None
+    identity: Identity | None
     pid: int
+
+    @property
+    def key(self) -> SourceKey | None:
+        """Its place, if it is known."""
+        return self.identity and self.identity.key
+
+    def is_that_of(self, identity: Identity) -> bool:
+        """Whether it is the process that has said this of itself."""
+        if self.identity is None:
+            return self.pid == identity.pid
+        return self.identity.incarnation == identity.incarnation
 
     def __str__(self) -> str:
         what = "a process" if self.key is None else self.key.place
@@ -95,7 +106,7 @@ def live_processes(places: Sequence[Path], identities: Iterable[Identity]) -> li
         pid = lease.settled_pid(path)
         if pid is not None:
             identity = _identity(directory)
-            found[path] = LiveProcess(identity and identity.key, pid)
+            found[path] = LiveProcess(identity, pid)
     this_boot = boot_id()
     for identity in identities:
         path = Path(identity.lease_path)
@@ -103,7 +114,7 @@ def live_processes(places: Sequence[Path], identities: Iterable[Identity]) -> li
             with contextlib.suppress(OSError, ValueError):
                 pid = lease.settled_pid(path)
                 if pid is not None:
-                    found[path] = LiveProcess(identity.key, pid)
+                    found[path] = LiveProcess(identity, pid)
     return list(found.values())
 
 
@@ -114,7 +125,7 @@ def processes_without_lease(places: Sequence[Path]) -> list[LiveProcess]:
     for directory in spools_in(places):
         identity = _identity(directory)
         if identity is not None and lease.is_free(directory / LEASE_NAME) and runs_here(identity):
-            found.append(LiveProcess(identity.key, identity.pid))
+            found.append(LiveProcess(identity, identity.pid))
     return found
 
 
@@ -124,13 +135,26 @@ def nameless_spools(places: Sequence[Path]) -> dict[Path, str]:
     found: dict[Path, str] = {}
     for directory in spools_in(places):
         size_bytes = sum(path.stat().st_size for path in list_segments(directory, SPOOL_PREFIX))
-        if size_bytes and lease.is_free(directory / LEASE_NAME) and _identity(directory) is None:
+        if not size_bytes or not lease.is_free(directory / LEASE_NAME):
+            continue
+        reader = _reader(directory)
+        if reader is None or (reader.identity is None and not reader.refusal):
             found[directory] = f"{size_bytes:,} bytes that do not say whose they are: damaged"
+        elif reader.identity is None:
+            found[directory] = (
+                f"{size_bytes:,} bytes of a process that this version refuses ({reader.refusal}): "
+                "they are not damaged, another version may take them in"
+            )
     return found
 
 
 def _identity(directory: Path) -> Identity | None:
+    reader = _reader(directory)
+    return None if reader is None else reader.identity
+
+
+def _reader(directory: Path) -> SpoolReader | None:
     try:
-        return SpoolReader(directory).identity
+        return SpoolReader(directory)
     except OSError:
         return None

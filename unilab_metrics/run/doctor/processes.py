@@ -11,7 +11,7 @@ from unilab_metrics.run.doctor.patient import Patient
 from unilab_metrics.run.verify_report import ranks_text
 from unilab_metrics.storage.lease import settled_pid
 from unilab_metrics.storage.orphans import is_out_of_sight, runs_here
-from unilab_metrics.storage.process_table import stat_fields, was_running
+from unilab_metrics.storage.process_table import pid_space, stat_fields, was_running
 from unilab_metrics.storage.spool_places import LiveProcess
 from unilab_metrics.subscribe.history import HistoryReader
 from unilab_metrics.wording import counted
@@ -54,7 +54,7 @@ def examine(patient: Patient) -> Iterator[Finding]:
         )
     for process in living:
         yield _process(str(process).partition(" (pid")[0], process.pid)
-    yield from _gone(patient, {process.pid for process in living})
+    yield from _gone(patient)
     if patient.ended is None:
         yield from _lost(patient)
     yield from _never_came(patient)
@@ -76,11 +76,11 @@ def _process(what: str, pid: int) -> Finding:
     return Finding(_SUBJECT, WARNING, f"{who} is {state}")
 
 
-def _gone(patient: Patient, living: set[int]) -> Iterator[Finding]:
+def _gone(patient: Patient) -> Iterator[Finding]:
     """Sources that the journal takes for live and that hold no lease here."""
     for source in patient.sources:
         identity = source.identity
-        if source.status != "live" or identity.pid in living or source.ended is not None:
+        if source.status != "live" or source.ended is not None or _is_alive(patient, identity):
             continue
         name = _name(identity)
         if is_out_of_sight(identity) and not runs_here(identity):
@@ -181,7 +181,6 @@ def _fix_of_a_loss(patient: Patient, gone: Identity) -> str:
 
 def _learners_that_go_on(patient: Patient, gone: Identity) -> int:
     """Ranks of the attempt whose learner has not ended, as far as is known here."""
-    living = {process.pid for process in patient.living}
     ranks = {
         source.rank
         for source in patient.sources
@@ -189,7 +188,7 @@ def _learners_that_go_on(patient: Patient, gone: Identity) -> int:
         and source.status == "live"
         and source.ended is None
         and source.identity != gone
-        and (source.identity.pid in living or is_out_of_sight(source.identity))
+        and (_is_alive(patient, source.identity) or is_out_of_sight(source.identity))
     }
     return len(ranks)
 
@@ -199,7 +198,13 @@ def _expected(patient: Patient) -> int:
     return 1 if isinstance(journal, Exception) else journal.state.data.expected_learners
 
 
+def _is_alive(patient: Patient, identity: Identity) -> bool:
+    return any(process.is_that_of(identity) for process in patient.living)
+
+
 def _is_zombie(identity: Identity) -> bool:
+    if identity.pid_space not in {0, pid_space()}:
+        return False
     fields = stat_fields(identity.pid)
     is_same = was_running(identity.pid, identity.started_mono_ns)
     return bool(fields) and fields[0] == "Z" and is_same

@@ -7,6 +7,7 @@ import socket
 import stat
 import time
 from collections.abc import Iterator
+from collections.abc import Set as AbstractSet
 from contextlib import suppress
 from pathlib import Path
 
@@ -46,7 +47,7 @@ def examine(patient: Patient) -> Iterator[Finding]:
         return
     if file.boot_id == boot_id() and not _is_of_another_container(file):
         for endpoint in (file.ingest, file.announce, file.fetch):
-            yield from _ipc(endpoint, file)
+            yield from _ipc(endpoint, {file.pid, patient.aggregator_pid}, patient.aggregator_pid)
     if file.tcp_ingest:
         yield Finding(_SUBJECT, OK, f"listens on {file.tcp_ingest} for other nodes, with keys")
     yield from _answer(patient, file)
@@ -73,7 +74,8 @@ def _without_file(patient: Patient, error: ConnectionFileError) -> Finding:
     return Finding(_SUBJECT, OK, "nobody listens, and no file says so")
 
 
-def _ipc(endpoint: str, file: ConnectionFile) -> Iterator[Finding]:
+def _ipc(endpoint: str, known: AbstractSet[int], aggregator: int) -> Iterator[Finding]:
+    # In a container the aggregator has another pid than it says itself.
     try:
         path = Path(ipc_path(endpoint))
     except EndpointError as error:
@@ -84,7 +86,7 @@ def _ipc(endpoint: str, file: ConnectionFile) -> Iterator[Finding]:
         pid = listener_pid(os.fspath(path)) if stat.S_ISSOCK(status.st_mode) else None
     except FileNotFoundError:
         text = f"{path} is gone: nobody new reaches the aggregator"
-        fix = f"kill {file.pid}   (rank 0 starts another one, nothing is lost)"
+        fix = f"kill {aggregator}   (rank 0 starts another one, nothing is lost)"
         yield Finding(_SUBJECT, ERROR, text, fix)
         return
     if directory.st_mode & 0o077 or directory.st_uid != os.geteuid():
@@ -92,8 +94,8 @@ def _ipc(endpoint: str, file: ConnectionFile) -> Iterator[Finding]:
         text = f"{path.parent} is open to others (mode {mode:04o}, uid {directory.st_uid})"
         yield Finding(_SUBJECT, ERROR, text, f"chmod 700 {path.parent}")
     if pid is None:
-        yield Finding(_SUBJECT, ERROR, f"nobody listens at {path}", f"kill {file.pid}")
-    elif pid not in {0, file.pid}:
+        yield Finding(_SUBJECT, ERROR, f"nobody listens at {path}", f"kill {aggregator}")
+    elif pid and pid not in known:
         yield Finding(_SUBJECT, ERROR, f"pid {pid} listens at {path}, not the aggregator")
     else:
         size = len(os.fsencode(path))
@@ -116,8 +118,8 @@ def _answer(patient: Patient, file: ConnectionFile) -> Iterator[Finding]:
     finally:
         connection.close()
     if head is None:
-        text = f"the aggregator (pid {file.pid}) says nothing for {_ANSWER_S:g} s"
-        fix = f"kill -CONT {file.pid}   (if it is stopped; rank 0 replaces a hung one after 15 s)"
+        text = f"the aggregator (pid {patient.aggregator_pid}) says nothing for {_ANSWER_S:g} s"
+        fix = f"kill -CONT {patient.aggregator_pid}   (if it is stopped; rank 0 replaces a hung one after 15 s)"
         yield Finding(_SUBJECT, ERROR, text, fix)
         return
     waited_ms = (time.monotonic() - began_s) * 1e3
