@@ -1,4 +1,8 @@
-"""The Textual app: a feed thread, a series, and a sheet painted at a fixed 2 Hz."""
+"""The Textual app: keys in, a sheet of lines out, painted at a fixed 2 Hz.
+
+What a key changes is decided in ``viewing``, what is on the screen in ``showing``; here is only
+what needs a terminal, a thread or a file.
+"""
 
 from __future__ import annotations
 
@@ -8,21 +12,35 @@ import os
 import signal
 import threading
 import time
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from types import MappingProxyType
 from typing import ClassVar
 
 from textual.app import App, ComposeResult
-from textual.binding import Binding, BindingType
+from textual.binding import BindingType
 from textual.content import Content
+from textual.events import Event, Key
+from textual.filter import LineFilter
 
+from unilab_sidecar import showing
 from unilab_sidecar.alerts import alerts
 from unilab_sidecar.batch import Failure
+from unilab_sidecar.chart_keeping import ChartKeeping
+from unilab_sidecar.chart_panes import ChartData
+from unilab_sidecar.colours import WithoutColour, usual_theme, wants_no_colour
 from unilab_sidecar.feed import Feed
 from unilab_sidecar.picture import Picture
+from unilab_sidecar.saved_view import load_saved, restored, save
 from unilab_sidecar.series import Series
+from unilab_sidecar.snapshot import shortened, write_snapshot
 from unilab_sidecar.terminal_driver import TerminalDriver
-from unilab_sidecar.views.overview import layout
+from unilab_sidecar.text import plain
+from unilab_sidecar.themes import THEMES
+from unilab_sidecar.viewing import ViewState, press
+from unilab_sidecar.views.charts import usual
 from unilab_sidecar.widgets.sheet import Sheet
 from unilab_sidecar.widgets.title_bar import TitleBar
 
@@ -31,7 +49,11 @@ CATCH_UP_S = 0.02
 LINGER_S = 3.0
 """How long the last picture stays when the app closes with the run."""
 NOTE_S = 4.0
+SNAPSHOT_NOTE_S = 12.0
 NO_JOB = "Ctrl+Z stops nothing here · q close"
+_USUAL_KEPT = 7
+_SHOW_CURSOR = "\x1b[?25h"
+_NOTHING: Mapping[str, str] = MappingProxyType({})
 
 
 class SidecarApp(App[Failure | None]):
@@ -42,24 +64,50 @@ class SidecarApp(App[Failure | None]):
 
     CSS_PATH = Path(__file__).parent / "sidecar.tcss"
     ENABLE_COMMAND_PALETTE = False
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("q", "quit", "close"),
-        Binding("ctrl+c", "quit", "close", priority=True, show=False),
-        Binding("ctrl+z", "put_aside", "put aside", priority=True, show=False),
-    ]
+    BINDINGS: ClassVar[list[BindingType]] = []
 
-    def __init__(self, feed: Feed, *, exit_with_run: bool = False) -> None:
-        """``exit_with_run``: close a few seconds after the run has ended."""
+    def __init__(
+        self,
+        feed: Feed,
+        *,
+        exit_with_run: bool = False,
+        unicode: bool = True,
+        theme: str = "",
+        shows_cursor: bool = False,
+        environ: Mapping[str, str] = _NOTHING,
+        remembers: bool = False,
+    ) -> None:
+        """``exit_with_run``: close a few seconds after the run has ended. ``unicode``: whether the
+        terminal shows more than ASCII. ``theme``: one of ``viewing.THEMES``, else what fits the
+        terminal. ``shows_cursor``: leave the terminal's cursor visible, for those who read with
+        it. ``remembers``: begin with what this user looked at last, and keep it at the end."""
+        self._has_no_colour = wants_no_colour(environ)
         super().__init__(driver_class=TerminalDriver)
-        self.theme = "tokyo-night"
+        for one in THEMES:
+            self.register_theme(one)
         self._feed = feed
         self._exit_with_run = exit_with_run
+        self._unicode = unicode
+        self._shows_cursor = shows_cursor
+        self._environ = environ
+        self._remembers = remembers
+        self._state = ViewState(theme=usual_theme(environ, self.console.color_system))
+        if remembers:
+            self._state = restored(self._state, load_saved(environ))
+        if theme or self._has_no_colour:
+            self._state = replace(self._state, theme=theme or "ansi")
+        self.theme = self._state.theme
         self._series = Series(feed.run_dir)
-        self._picture = Picture()
-        self._title_bar = TitleBar()
+        self._newest = self._picture = Picture()
+        self._charts = ChartKeeping(partial(usual, most=_USUAL_KEPT))
+        self._charts.choose(self._state.chart.tags)
+        self._known: tuple[str, ...] = ()
+        self._title_bar = TitleBar(unicode=unicode)
         self._sheet = Sheet()
         self._hint = ""
+        self._note = ""
         self._noted_until_s = 0.0
+        self._scrolled: dict[object, float] = {}
         self._catching_up = False
         self._ended_s: float | None = None
         self._thread = threading.Thread(target=feed.run, name="sidecar-feed", daemon=True)
@@ -75,11 +123,14 @@ class SidecarApp(App[Failure | None]):
         self._sheet.focus()
         self._thread.start()
         self.set_interval(REPAINT_S, self.tick)
+        self._keep_cursor()
         self._paint()
 
     def on_unmount(self) -> None:
         """Ends the feed; its thread is gone before the app returns."""
         self._feed.stop()
+        if self._remembers:
+            save(self._state, self._environ)
         if self._thread.is_alive():
             self._thread.join(timeout=2.0)
 
@@ -87,17 +138,32 @@ class SidecarApp(App[Failure | None]):
         """Lays out again at once, not at the next tick."""
         self._paint()
 
+    def get_line_filters(self) -> Sequence[LineFilter]:
+        """With ``NO_COLOR`` no colour at all, where Textual would send shades of grey; an empty
+        ``NO_COLOR`` takes none away."""
+        kept = [one for one in super().get_line_filters() if type(one).__name__ not in _GREY]
+        return [*kept, WithoutColour()] if self._has_no_colour else kept
+
+    async def on_event(self, event: Event) -> None:
+        """Every key goes to the view first; those without a meaning there scroll the sheet."""
+        if isinstance(event, Key) and not event.is_forwarded and self._press(event):
+            return
+        await super().on_event(event)
+
     def tick(self) -> None:
         """Takes what has come since the last tick and repaints what it changed."""
         self._look_at_terminal()
+        is_paused = self._state.paused_unix_s is not None
         batches = self._feed.take()
         for batch in batches:
             if batch.failure is not None:
                 self.exit(batch.failure, return_code=batch.failure.exit_code)
                 return
             self._series.add(batch)
+            self._charts.add(batch.records, is_paused=is_paused)
         if batches:
-            self._picture = self._series.picture()
+            self._newest = self._series.picture()
+        if batches or is_paused or self._note:
             self._paint()
         if self._series.behind and not self._catching_up:
             # A long history is read at full speed, not a few thousand entries per picture.
@@ -109,13 +175,63 @@ class SidecarApp(App[Failure | None]):
         self._catching_up = False
         self.tick()
 
+    def _press(self, event: Key) -> bool:
+        """Whether the key meant something. ``asked`` is done at once."""
+        columns, rows = self.size
+        words = time.strftime("%H:%M:%S")
+        context = showing.context(self._shown(), self._state, columns, rows, words)
+        state = press(self._state, event.key, context, event.character)
+        if state is self._state:
+            return False
+        before, asked = self._state, state.asked
+        self._state = state.answered()
+        self._charts.choose(state.chart.tags)
+        if state.theme != before.theme:
+            self.theme = state.theme
+        self._say("")
+        if asked == "leave":
+            self.exit(None)
+        elif asked == "put aside":
+            self.action_put_aside()
+        elif asked == "snapshot":
+            self._save_snapshot()
+        if (before.paused_unix_s is None) != (state.paused_unix_s is None):
+            self._charts.add((), is_paused=state.paused_unix_s is not None)
+        self._scroll(before)
+        self._paint()
+        return True
+
+    def _scroll(self, before: ViewState) -> None:
+        """Each view stays where it was scrolled to; what is filtered begins at its top."""
+        old, new = _place(before), _place(self._state)
+        if old != new:
+            self._scrolled[old] = self._sheet.scroll_offset.y
+            to = self._scrolled.get(new, 0.0) if isinstance(new, str) else 0.0
+            self.call_after_refresh(self._sheet.scroll_to, y=to, animate=False)
+        elif before.filter != self._state.filter or before.typing != self._state.typing:
+            self._sheet.scroll_to(y=0, animate=False)
+
+    def _say(self, note: str, seconds: float = NOTE_S) -> None:
+        self._note, self._noted_until_s = note, time.monotonic() + seconds
+
+    def _save_snapshot(self) -> None:
+        screen = self._screen()
+        text = "\n".join([screen.title, "", *(plain(parts).rstrip() for parts in screen.lines), ""])
+        try:
+            svg = self.export_screenshot(title="unilab-metrics")
+            path = write_snapshot(svg, text, self._state.view, self._environ)
+        except OSError as error:
+            self._say(f"not saved: {error.strerror or error}", SNAPSHOT_NOTE_S)
+        else:
+            self._say(f"saved {shortened(path)} and .txt", SNAPSHOT_NOTE_S)
+
     def action_put_aside(self) -> None:
         """Ctrl+Z: as of any program that a shell has started. Of a training's own view, whose job
         is the training, it stops nothing and says so."""
         if leads_a_job():
             self._put_aside()
         else:
-            self._noted_until_s = time.monotonic() + NOTE_S
+            self._say(NO_JOB)
             self._paint()
 
     def _put_aside(self) -> None:
@@ -139,27 +255,46 @@ class SidecarApp(App[Failure | None]):
             driver.leave()
         elif driver.is_away or is_changed:
             driver.come_back()
+            self._keep_cursor()
             self.refresh(layout=True)
 
+    def _keep_cursor(self) -> None:
+        if self._shows_cursor and isinstance(self._driver, TerminalDriver):
+            self._driver.write(_SHOW_CURSOR)
+            self._driver.flush()
+
+    def _shown(self) -> showing.Shown:
+        if self._state.paused_unix_s is None:
+            self._picture = self._newest
+        tags = self._picture.readings
+        if len(tags) != len(self._known):
+            self._known = tuple(sorted(tags))
+        charts = ChartData(self._charts.store, self._known)
+        if self._note and time.monotonic() >= self._noted_until_s:
+            self._note = ""
+        return showing.Shown(self._picture, charts, time.time(), self._unicode, self._note)
+
+    def _screen(self) -> showing.Screen:
+        return showing.screen(self._shown(), self._state, *self.size)
+
     def _paint(self) -> None:
-        screen = layout(self._picture, self.size.width, self.size.height)
-        hint = screen.hint
-        if hint and time.monotonic() < self._noted_until_s:
-            hint = NO_JOB
-        if hint != self._hint:
-            self._hint = hint
-            self._sheet.border_subtitle = Content(hint)
+        screen = self._screen()
+        if screen.hint != self._hint:
+            self._hint = screen.hint
+            self._sheet.border_subtitle = Content(screen.hint)
         troubled = any(alert.style == "bad" for alert in alerts(self._picture))
         is_complete = self._picture.ended == "completed"
         self.screen.set_class(is_complete, "-ended")
         self.screen.set_class(troubled and not is_complete, "-trouble")
+        self.screen.set_class(self._state.theme == "ansi", "-ansi")
+        self.screen.set_class(not self._unicode, "-ascii")
         self._title_bar.show(screen.title)
         self._sheet.show(screen.lines)
 
     def _close_with_run(self) -> None:
         if not self._exit_with_run:
             return
-        if self._picture.ended is None:
+        if self._newest.ended is None:
             self._ended_s = None
         elif self._ended_s is None:
             self._ended_s = time.monotonic()
@@ -178,6 +313,16 @@ class SidecarApp(App[Failure | None]):
             loop.add_signal_handler(
                 signal.SIGCONT, partial(self._look_at_terminal, is_changed=True)
             )
+
+
+_GREY = frozenset({"Monochrome", "NoColor"})
+
+
+def _place(state: ViewState) -> object:
+    """What the sheet shows; the list of commands and the help always begin at their top."""
+    if state.palette is not None or state.help:
+        return (state.help, state.palette is not None)
+    return f"{state.view} {state.focus if state.zoomed else ''}"
 
 
 def leads_a_job() -> bool:

@@ -40,6 +40,7 @@ def context(shown: Shown, state: ViewState, columns: int, rows: int, now_words: 
         now_words,
         panels(shown.picture),
         charts.context(shown.charts, state.chart, columns, rows),
+        charts.usual(shown.charts.known),
     )
 
 
@@ -123,7 +124,8 @@ def _hint(shown: Shown, state: ViewState, own: str, room: int) -> str:
         offers = ["Enter keeps the filter · Esc clears it", "Enter · Esc"]
     elif own:
         tail = "" if state.help or state.palette is not None else " · ? help · q close"
-        offers = [f"{own}{tail}", own]
+        keys = own.split(" · ")
+        offers = [f"{' · '.join(keys[:count])}{tail}" for count in range(len(keys), 0, -1)]
     else:
         tabs = " ".join(
             f"{number} {name.upper() if name == state.view else name}"

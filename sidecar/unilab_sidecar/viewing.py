@@ -78,12 +78,14 @@ class ViewState:
 class Context(NamedTuple):
     """What keys need to know. ``now_unix_s``: the time of the key, ``now_words``: as on a clock on
     the wall. ``panels``: of the overview,
-    in their order. ``chart``: of :func:`unilab_sidecar.views.charts.context`."""
+    in their order. ``chart``: of :func:`unilab_sidecar.views.charts.context`.
+    ``usual_tags``: what charts begin with."""
 
     now_unix_s: float = 0.0
     now_words: str = ""
     panels: tuple[str, ...] = ()
     chart: ChartContext = ChartContext()
+    usual_tags: tuple[str, ...] = ()
 
 
 class Command(NamedTuple):
@@ -136,7 +138,7 @@ def _anywhere(
     elif key == "ctrl+p" or character == ":":
         changed = replace(state, palette=Palette(), help=False)
     elif character is not None and character in "12345":
-        changed = replace(state, view=VIEWS[int(character) - 1], help=False)
+        changed = _gone_to(state, VIEWS[int(character) - 1], context)
     elif character == " ":
         is_live = state.paused_unix_s is None
         since = context.now_unix_s if is_live else None
@@ -148,6 +150,13 @@ def _anywhere(
     elif character == "/" and state.view in _FILTERED:
         changed = replace(state, typing=True, help=False)
     return changed
+
+
+def _gone_to(state: ViewState, view: View, context: Context) -> ViewState:
+    chart = state.chart
+    if view == "charts" and view != state.view and not chart.tags:
+        chart = replace(chart, tags=context.usual_tags)
+    return replace(state, view=view, help=False, chart=chart)
 
 
 def _in_view(state: ViewState, key: str, character: str | None, context: Context) -> ViewState:

@@ -13,7 +13,7 @@ from unilab_sidecar.filtering import Filter, parse_filter
 from unilab_sidecar.flow import flowed
 from unilab_sidecar.layout import BESIDE_FROM, FRAME_CELLS, Screen
 from unilab_sidecar.panels import bus
-from unilab_sidecar.panels.parts import Cell, grid, heading, reading_style, reading_text
+from unilab_sidecar.panels.parts import Cell, heading, reading_style, reading_text
 from unilab_sidecar.picture import Picture
 from unilab_sidecar.text import Block, Line, Segment, Style, beside, clean, clip, left, line, right
 from unilab_sidecar.viewing import ViewState
@@ -61,10 +61,8 @@ def _positions(picture: Picture, width: int) -> Block:
         lack = max(journal.update - backend.update, 0)
         note = f"{lack:,} behind" if lack else "up to date"
         style: Style = "warn" if backend.state == "failed" else "plain" if lack else "dim"
-        state = f"{clean(backend.state)}, pid {backend.pid}" if backend.pid else backend.state
-        rows.append(
-            _position(clean(backend.name), backend.update, f"{note}, {clean(state)}", style, width)
-        )
+        said = f"{note}, {clean(backend.state)}"
+        rows.append(_position(clean(backend.name), backend.update, said, style, width))
         if backend.text:
             rows += flowed(Segment("  "), [Segment(clean(backend.text), "dim")], width)
     books: list[tuple[int, str, Style]] = [
@@ -107,10 +105,15 @@ def _delays(picture: Picture, width: int) -> Block:
         cells.append(Cell("The aggregator spoke", spoke))
     if picture.age_s is not None:
         cells.append(Cell("Newest update", f"{formatting.age(picture.age_s)} ago"))
-    rows = [row for cell in cells for row in grid([cell], min(width, 48))]
+    rows = [_figure(cell, width) for cell in cells]
     if not rows:
         rows = [line(Segment("nobody says", "dim"))]
     return [heading("Queues and delays", width), *rows]
+
+
+def _figure(cell: Cell, width: int) -> Line:
+    label = left(cell.label, max(min(width // 2, 22), 8))
+    return line(Segment(label, "label"), Segment(f"  {cell.text}", cell.style))
 
 
 def _missing(picture: Picture, width: int) -> Block:

@@ -26,10 +26,10 @@ from unilab_sidecar.viewing import ViewState
 
 _AGE_CELLS = 8
 _KIND_CELLS = 18
-_ITERATION_CELLS = 11
-_RANK_CELLS = 12
+_ITERATION_CELLS = 9
+_RANK_CELLS = 8
 _TABLE_CELLS = 80
-_SHOWN_RANKS = 4
+_SHOWN_RANKS = 2
 _STYLES: dict[str, Style] = {"warning": "warn", "lost": "bad", "checkpoint": "good"}
 
 
@@ -40,8 +40,9 @@ def view(picture: Picture, _data: None, state: ViewState, columns: int, _rows: i
     lines = _wrong(picture, width)
     lines += [()] if lines else []
     notes = [note for note in reversed(picture.notes) if wanted.passes(_words(note))]
-    reference = REFERENCES[picture.note_reference]
-    lines.append(heading(f"Events, {reference}", width, note=f"{len(notes):,}"))
+    reference = "" if picture.note_reference == "now" else REFERENCES[picture.note_reference]
+    note = f"{len(notes):,}{', ages ' * bool(reference)}{reference}" if notes else ""
+    lines.append(heading("Events", width, note=note))
     if width >= _TABLE_CELLS and notes:
         lines.append(_titles())
     for note in notes:

@@ -126,7 +126,8 @@ def _side_by_side(
     left_block = metrics.metrics(picture, metrics_width)
     rows = max(len(left_block), 5) if left_block else 8
     above = header(picture, width, short=False)
-    above += _kept(bottleneck(picture, width), len(above) + rows + len(below), room)
+    taken = len(above) + rows + len(below) + len(bus.events(picture, width))
+    above += _kept(bottleneck(picture, width), taken, room)
     spare = _spare(picture, width, room, len(above) + rows + len(below))
     rows += spare.chart_rows
     if left_block:

@@ -20,9 +20,10 @@ class TitleBar(Widget):
 
     COMPONENT_CLASSES: ClassVar[set[str]] = {"title-bar--frame", "title-bar--title"}
 
-    def __init__(self) -> None:
+    def __init__(self, *, unicode: bool = True) -> None:
         super().__init__()
         self._title = ""
+        self._corners = "╭─╮" if unicode else "+-+"
 
     def show(self, title: str) -> None:
         """Replaces the title; paints only if it is another one."""
@@ -39,9 +40,10 @@ class TitleBar(Widget):
         title = fit(self._title, width - 6)
         middle = f" {title} " if title else ""
         rule = max(width - 3 - width_of(middle), 0)
+        start, edge, end = self._corners
         segments = [
-            RichSegment("╭─"[: width - 1], frame),
+            RichSegment((start + edge)[: width - 1], frame),
             RichSegment(middle, self.get_component_rich_style("title-bar--title")),
-            RichSegment("─" * rule + "╮", frame),
+            RichSegment(edge * rule + end, frame),
         ]
         return Strip(segments).crop(0, width)

@@ -1,0 +1,36 @@
+"""Which colours a terminal is sent. ``NO_COLOR`` and the terminal's own word decide."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from rich.segment import Segment
+from textual.color import Color
+from textual.filter import LineFilter
+
+from unilab_sidecar.viewing import THEMES
+
+
+class WithoutColour(LineFilter):
+    """Takes every colour out and leaves bold, dim and reverse; Textual's own filter for this
+    sends shades of grey."""
+
+    def apply(self, segments: list[Segment], background: Color) -> list[Segment]:  # noqa: ARG002
+        """The segments without colours."""
+        return [
+            Segment(text, None if style is None else style.without_color, control)
+            for text, style, control in segments
+        ]
+
+
+def wants_no_colour(environ: Mapping[str, str]) -> bool:
+    """As https://no-color.org says: set, and not empty."""
+    return bool(environ.get("NO_COLOR"))
+
+
+def usual_theme(environ: Mapping[str, str], colour_system: str | None) -> str:
+    """The theme of somebody who has chosen none: the terminal's own sixteen colours where it has
+    no more, or where there is to be none at all. ``colour_system``: as Rich names what it makes
+    of ``environ``; without an environment nobody knows of a limit."""
+    has_few = bool(environ) and colour_system in ("standard", "windows")
+    return "ansi" if has_few or wants_no_colour(environ) else THEMES[0]
