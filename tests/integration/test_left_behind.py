@@ -210,3 +210,44 @@ def test_an_exit_says_nothing_of_a_run_that_is_about_to_end(
     closing.join()
     end.close()
     assert capsys.readouterr().err == ""
+
+
+NO_ROOM = f"/run/bus/wal-1: no room for 512 bytes ({os.strerror(errno.ENOSPC)})"
+QUOTA = f"/run/bus/wal-1: {os.strerror(errno.EDQUOT)}"
+LIMIT = "/run/bus/wal-1: the process may write no larger file (file-size limit, ulimit -f)"
+
+
+@pytest.mark.parametrize(
+    ("why", "first", "once"),
+    [
+        (NO_ROOM, "make room there, then ", ", once there is room"),
+        (QUOTA, "make room there, then ", ", once there is room"),
+        (LIMIT, "raise that limit, then ", ", once that limit is raised"),
+        ("the aggregator has been silent for 9 s", "", ""),
+    ],
+)
+def test_where_there_is_no_room_that_comes_first(
+    why: str, first: str, once: str, tmp_path: Path
+) -> None:
+    spool, run_dir = tmp_path / "launch" / "spool", Path("/run")
+    recover = "`unilab-metrics recover /run`"
+    assert left_behind(Rest(3), spool, run_dir, why).endswith(f"; {first}{recover} delivers them")
+    assert left_behind(Rest(0), spool, run_dir, why).endswith(f"; {first}{recover} completes it")
+    assert left_behind(Rest(0, 2), spool, run_dir, why).endswith(f"{recover} completes that{once}")
+    text = left_behind(Rest(0, 0, why), spool, run_dir, "")
+    assert text.endswith(f"{recover} ends the run{once}")
+
+
+@pytest.mark.parametrize("final", [True, False])
+def test_who_is_not_understood_is_not_promised_that_recover_helps(
+    final: bool, tmp_path: Path, short_path: Path
+) -> None:
+    end = ReceivingEnd(short_path)
+    end.reject = Reject("bad_message", "hello: Invalid enum value 'global_step'", final=final)
+    publisher = spooled_publisher(tmp_path, find_bus=end.find_bus)
+    end.serve(lambda: end.hellos)
+    text = warning_of_close(publisher, 0.5)
+    end.close()
+    assert "(bad_message: hello: Invalid enum value 'global_step')" in text
+    assert "recover" not in text
+    assert "see whether the run has one version everywhere" in text

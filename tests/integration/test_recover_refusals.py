@@ -12,12 +12,15 @@ from cut_off_run import end, log, newest, open_run_directory, source, whole_run
 from unilab_metrics.aggregate.journaling.evidence import DURABLE_FILE
 from unilab_metrics.cli.root import commands
 from unilab_metrics.errors import ExitCode
+from unilab_metrics.publish import opening
+from unilab_metrics.publish.opening import open_publisher
 from unilab_metrics.run.lease_holder import recovery_payload
 from unilab_metrics.run.recovering import recover_run
 from unilab_metrics.storage.lease import Lease
 from unilab_metrics.storage.segments import list_segments
 from unilab_metrics.storage.spool_reader import SPOOL_PREFIX
 from unilab_metrics.transport.rendezvous import AGGREGATOR_LEASE, bus_directory
+from unilab_schema.identity import RunInfo, SourceKey
 
 
 @pytest.mark.parametrize("command", ["recover", "aggregate"])
@@ -82,6 +85,37 @@ def test_a_spool_that_does_not_say_whose_it_is_is_named(run_dir: Path, damage: b
     assert segment.read_bytes() == damage
     segment.write_bytes(b"")
     assert CliRunner().invoke(commands, ["recover", str(run_dir)]).exit_code == 0
+
+
+def test_a_spool_of_a_process_that_is_not_understood_is_not_called_damaged(
+    run_dir: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    open_run_directory(run_dir)
+    whole = source()
+    log(whole, range(3))
+    end(whole)
+    recover_run(run_dir)
+    # As another version, which knows more axes, would have written it.
+    monkeypatch.setattr(opening, "decode_payload", lambda *_: None)
+    foreign = open_publisher(
+        SourceKey(0, "learner"),
+        RunInfo(step_axis="global_step"),  # type: ignore[arg-type]
+        launch_directory=Path(whole.identity.spool_path).parent,
+        find_bus=lambda: None,
+    )
+    log(foreign, range(3, 6))
+    end(foreign)
+    for command, code in (
+        ("verify", ExitCode.VERIFICATION_FAILED),
+        ("doctor", ExitCode.UNHEALTHY),
+        ("recover", ExitCode.UNEXPECTED),
+    ):
+        done = CliRunner().invoke(commands, [command, str(run_dir)])
+        assert done.exit_code == code, done.output
+        assert foreign.identity.spool_path in done.output, command
+        assert "Invalid enum value 'global_step'" in done.output, command
+        assert "they are not damaged, another version may take them in" in done.output, command
+        assert "do not say whose they are" not in done.output, command
 
 
 def test_a_wal_that_lacks_what_a_backend_has_changes_nothing(run_dir: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import shlex
 import sys
@@ -14,6 +15,10 @@ from unilab_metrics.publish.warning import warn_caller
 from unilab_metrics.wording import agreeing, counted
 
 _SILENT_AFTER_S = 3.0
+BAD_MESSAGE = "bad_message: "
+"""What a process says of itself is nothing that the aggregator reads, nor another one of its
+version."""
+_FULL = ("no room for", *(os.strerror(number) for number in (errno.ENOSPC, errno.EDQUOT)))
 
 
 def reason(delivery: Delivery, trouble: str, now_ns: int) -> str:
@@ -57,9 +62,15 @@ def left_behind(
     command = f"`unilab-metrics recover {folder}`"
     if rest.unsent and why.startswith(DUPLICATE):
         return f"{rest.unsent} unsent: these frames wait in {spool} ({why}), and will count as late"
+    if rest.unsent and why.startswith(BAD_MESSAGE):
+        return (
+            f"{rest.unsent} unsent: these frames wait in {spool} ({why}); no aggregator of that "
+            "version takes them in: see whether the run has one version everywhere"
+        )
+    first = _first(rest.end_trouble if rest.end_trouble and not rest.unsent else why)
     if rest.unsent:
         why = why or "the time was too short"
-        how = f"{command} delivers them"
+        how = f"{first}{command} delivers them"
         if run_dir is None or is_elsewhere:
             # It takes in what lies on its own node, and may not see the run from here.
             launch = shlex.quote(os.fspath(spool.parent))
@@ -72,22 +83,36 @@ def left_behind(
     if rest.end_trouble:
         return (
             f"the end of this process could not be written ({rest.end_trouble}); its frames are in "
-            f"the journal of {folder}, and {command} ends the run"
+            f"the journal of {folder}, and {command} ends the run{_once(first)}"
         )
     if rest.unsynced:
         return (
             f"{rest.unsynced} unsynced: these frames are in the journal of {folder}, whose disk has "
             f"not confirmed them ({why or 'the time was too short'}), and wait in {spool} too; the "
-            f"aggregator or {command} completes that"
+            f"aggregator or {command} completes that{_once(first)}"
         )
     if why:
-        return f"the run is not complete in every backend ({why}); {command} completes it"
+        return f"the run is not complete in every backend ({why}); {first}{command} completes it"
     awaited = rest.awaited or "the time was too short"
     return (
         f"the run is not complete in every backend yet ({awaited}): everything of this process is "
         f"in the journal of {folder}, its aggregator goes on with it; if that ends before, "
         f"{command} completes it"
     )
+
+
+def _first(why: str) -> str:
+    """What has to be done before anything else helps."""
+    if "file-size limit" in why:
+        return "raise that limit, then "
+    return "make room there, then " if any(word in why for word in _FULL) else ""
+
+
+def _once(first: str) -> str:
+    """The same at the end of a sentence."""
+    if not first:
+        return ""
+    return ", once that limit is raised" if "limit" in first else ", once there is room"
 
 
 def without_run(unsent: int, spool: Path, why: str) -> str:

@@ -53,12 +53,14 @@ class SpoolBatch(NamedTuple):
 class SpoolReader:
     """The segments of one spool as they lie there when asked. Writes nothing.
 
-    ``identity`` is ``None`` for a directory without a readable segment. Raises ``OSError``
-    for files that cannot be read, except those that vanish meanwhile.
+    ``identity`` is ``None`` for a directory without a readable segment. ``refusal``: why one that
+    lies there whole is none that this version knows, empty where that is not so. Raises
+    ``OSError`` for files that cannot be read, except those that vanish meanwhile.
     """
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
+        self.refusal = ""
         self.identity = self._identity()
 
     def batches(self, after: int = 0, max_bytes: int = MAX_FRAME_BYTES) -> Iterator[SpoolBatch]:
@@ -99,6 +101,11 @@ class SpoolReader:
                 return found
         return 0
 
+    @property
+    def size_bytes(self) -> int:
+        """Of all segments together. Raises ``OSError``."""
+        return sum(path.stat().st_size for path in list_segments(self.directory, SPOOL_PREFIX))
+
     def last_mono_ns(self) -> int:
         """The stamp of the newest frame that has one; 0 if none has."""
         for path in reversed(list_segments(self.directory, SPOOL_PREFIX)):
@@ -118,8 +125,9 @@ class SpoolReader:
                 if record.kind == RecordKind.IDENTITY:
                     try:
                         return decode_payload(record.kind, record.payload)
-                    except FrameDecodeError:
-                        continue
+                    except FrameDecodeError as error:
+                        # Its checksum is right: this is what was written.
+                        self.refusal = str(error)
         return None
 
 
