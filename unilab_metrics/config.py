@@ -25,10 +25,16 @@ STORE_VARIABLE = "UNILAB_METRICS_STORE"
 """``none``: torch.distributed's store is not used to find the run, nor to be found."""
 PYTHON_VARIABLE = "UNILAB_METRICS_PYTHON"
 """The interpreter that runs the aggregator and the writers; the training's own by default."""
+CONSOLE_VARIABLE = "UNILAB_METRICS_CONSOLE"
+"""Set by ``unilab-metrics run``: the directory in which ``init()`` tells it of each run."""
+SIDECAR_VARIABLE = "UNILAB_METRICS_SIDECAR"
+"""``off``, ``auto`` or ``tmux``: what ``init()`` opens without its argument ``sidecar``."""
 
 RUN_CONFIG_FILE = "run_config.json"
 RUN_SUMMARY_FILE = "run_summary.json"
 CONSOLE_FILE = "console.log"
+EARLIER_CONSOLE_FILE = "console.log.1"
+"""What the training has printed; the earlier of the two files when the newer one was full."""
 AGGREGATOR_LOG_FILE = "aggregator.log"
 
 BACKENDS = ("tensorboard",)

@@ -21,7 +21,7 @@ from unilab_metrics.errors import (
 from unilab_sidecar.alerts import cut_off
 from unilab_sidecar.batch import Failure
 from unilab_sidecar.feed import Feed, UpdateSource
-from unilab_sidecar.plain import run_plain
+from unilab_sidecar.plain import INTERVAL_S, run_plain
 from unilab_sidecar.summary_file import read_summary
 
 _EXAMPLES = """\
@@ -75,7 +75,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     once = bool(options.once)
     if options.plain or once or not can_show_screen(os.environ, launched=launched):
-        failure = _run_plain(feed, once=once, wait=wait)
+        failure = _run_plain(feed, once=once, wait=wait, interval_s=float(options.interval))
     else:
         failure, return_code = _run_screen(feed, exit_with_run=bool(options.exit_with_run))
         if failure is None:
@@ -116,7 +116,7 @@ def _run_screen(feed: Feed, *, exit_with_run: bool) -> tuple[Failure | None, int
     return failure, app.return_code or 0
 
 
-def _run_plain(feed: Feed, *, once: bool, wait: bool) -> Failure | None:
+def _run_plain(feed: Feed, *, once: bool, wait: bool, interval_s: float) -> Failure | None:
     stopped = threading.Event()
 
     def stop(_number: int, _frame: FrameType | None) -> None:
@@ -139,7 +139,9 @@ def _run_plain(feed: Feed, *, once: bool, wait: bool) -> Failure | None:
             raise _OutputError(error) from error
 
     try:
-        return run_plain(feed, write, once=once, wait=wait, stopped=stopped.is_set)
+        return run_plain(
+            feed, write, once=once, wait=wait, interval_s=interval_s, stopped=stopped.is_set
+        )
     except _OutputError as error:
         _turn_off(output)
         return error.failure
@@ -186,6 +188,13 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--key", metavar="FILE", help="the run's key for watching")
     parser.add_argument("--plain", action="store_true", help="lines of text, no escape codes")
     parser.add_argument("--once", action="store_true", help="print one line and end")
+    parser.add_argument(
+        "--interval",
+        type=float,
+        default=INTERVAL_S,
+        metavar="S",
+        help="seconds between two plain lines, %(default)g by default",
+    )
     parser.add_argument(
         "--wait",
         action="store_true",

@@ -8,12 +8,10 @@ import signal
 import subprocess
 import sys
 import termios
-from pathlib import Path
 
 import pytest
 
 from unilab_metrics.run import terminal
-from unilab_metrics.run.console import last_lines, open_console
 from unilab_metrics.run.terminal import TerminalState, can_take_terminal
 from unilab_metrics.run.view import View
 
@@ -114,24 +112,6 @@ def test_a_terminal_that_is_gone_is_no_error() -> None:
     state.restore(modes=True)
     os.close(theirs)
     state.restore(modes=True)
-
-
-def test_the_last_lines_are_plain_text(run_dir: Path) -> None:
-    with open_console(run_dir) as console:
-        console.write(b"first\n\x1b[1;31mred\x1b[0m \x1b]8;;http://x\x07link\x1b]8;;\x07\n")
-        console.write(b"10%\r20%\r100%\n\n\xff\x00end")
-    assert last_lines(run_dir, 3) == ["20%", "100%", "�end"]
-    assert last_lines(run_dir, 100)[:2] == ["first", "red link"]
-
-
-def test_the_last_lines_of_a_huge_log_are_found_fast(run_dir: Path) -> None:
-    with open_console(run_dir) as console:
-        console.write(b"x" * 99 + b"\n" + b"noise\n" * 200_000 + b"the end\n")
-    assert last_lines(run_dir, 1) == ["the end"]
-
-
-def test_no_log_has_no_lines(run_dir: Path) -> None:
-    assert last_lines(run_dir, 5) == []
 
 
 def _pretend_foreground_terminal(monkeypatch: pytest.MonkeyPatch) -> None:

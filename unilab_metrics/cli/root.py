@@ -20,6 +20,7 @@ from unilab_metrics.errors import ExitCode, UnilabMetricsError
 _EPILOG = """\b
 Examples
   unilab-metrics demo                  train for a minute and watch
+  unilab-metrics run -- CMD ARGS...    run any training and watch it
   unilab-metrics attach                watch the newest live run
   unilab-metrics doctor logs/sac/...   what is wrong with a run
   unilab-metrics recover logs/sac/...  complete a run that was cut off
@@ -41,6 +42,7 @@ Exit codes
 
 _COMMANDS = {
     "demo": ("unilab_metrics.cli.demo", "Train a small real job and watch it."),
+    "run": ("unilab_metrics.cli.run", "Run any training and watch it."),
     "attach": ("unilab_metrics.cli.watch", "Open a sidecar on a live run."),
     "ls": ("unilab_metrics.cli.watch", "List live and recent runs."),
     "verify": ("unilab_metrics.cli.verify", "Prove that a run lost and changed nothing."),

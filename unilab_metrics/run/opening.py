@@ -12,6 +12,7 @@ from typing import Any
 from unilab_metrics.config import AGGREGATOR_LOG_FILE
 from unilab_metrics.errors import StorageError
 from unilab_metrics.helper_life import Trouble
+from unilab_metrics.run.announced_runs import announce_to_launcher
 from unilab_metrics.run.bus_settings import read_settings, write_settings
 from unilab_metrics.run.launch_file import announce_run
 from unilab_metrics.run.launch_key import ProcessName
@@ -53,6 +54,7 @@ def open_run(
         announce_run(launch, run_dir, keeper)
     # The aggregator does it again, but whoever looks now is to see that a run is coming.
     registry.register(run_dir, os.getpid())
+    announce_to_launcher(os.environ, run_dir)
     return run_dir
 
 

@@ -19,9 +19,13 @@ from unilab_metrics.transport.rendezvous import bus_directory
 class RankEnds:
     """Polls and waits for child processes that are started after it. Owned by one thread."""
 
-    def __init__(self, run_dir: Path) -> None:
-        self._bus = bus_directory(run_dir)
+    def __init__(self, run_dir: Path | None = None) -> None:
         self._began_mono_ns = time.monotonic_ns()
+        self.learn(run_dir)
+
+    def learn(self, run_dir: Path | None) -> None:
+        """To which run the processes belong, once that is known."""
+        self._bus = None if run_dir is None else bus_directory(run_dir)
 
     def poll(self, process: subprocess.Popen[bytes]) -> int | None:
         """The exit code, negative for a signal; ``None`` while it runs."""
@@ -39,7 +43,7 @@ class RankEnds:
         # Nobody reads it where no run was opened, and a note that fails costs a word only.
         with contextlib.suppress(OSError, AttributeError):
             ended = os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT | flags)
-            if ended is None:
+            if ended is None or self._bus is None:
                 return
             status = ended.si_status if ended.si_code == os.CLD_EXITED else -ended.si_status
             note_ending(

@@ -96,6 +96,11 @@ def signal_name(number: int) -> str:
         return f"signal {number}"
 
 
+def ending(status: int) -> str:
+    """How a process ended, from its exit code or, negative, its signal. Pure."""
+    return f"was killed by {signal_name(-status)}" if status < 0 else f"ended with {status}"
+
+
 def _status(summary: dict[str, Any], stopped_by: int | None) -> str:
     status = str(summary.get("status"))
     if status == COMPLETED:

@@ -11,7 +11,8 @@ import signal
 import subprocess
 from pathlib import Path
 
-from unilab_metrics.run.processes import helper_python, python_environment
+from unilab_metrics.publish.forking import unforked
+from unilab_metrics.run.processes import Helper, helper_python, python_environment
 
 _TERMINATE_S = 2.0
 
@@ -36,18 +37,25 @@ class View:
         return cls(process, owns_screen=True)
 
     @classmethod
-    def lines(cls, run_dir: Path) -> View:
-        """One plain line every few seconds on our standard output. Raises ``OSError``.
+    def lines(
+        cls, run_dir: Path, *, interval_s: float | None = None, output: int | None = None
+    ) -> View:
+        """One plain line per interval, by default every few seconds. Raises ``OSError``.
 
-        In a session of its own, so that Ctrl+C is ours to handle.
+        ``output``: as of ``Popen``, by default our standard output. In a session of its own, so
+        that Ctrl+C is ours to handle.
         """
-        command = sidecar_command(run_dir, "--plain", "--launched", "--exit-with-run")
-        process = subprocess.Popen(
-            command,
-            stdin=subprocess.DEVNULL,
-            env=python_environment(os.environ),
-            start_new_session=True,
-        )
+        pace = [] if interval_s is None else ["--interval", f"{interval_s:g}"]
+        command = sidecar_command(run_dir, "--plain", "--launched", "--exit-with-run", *pace)
+        with unforked():
+            process = Helper(
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=None if output is None else subprocess.STDOUT,
+                env=python_environment(os.environ),
+                start_new_session=True,
+            )
         return cls(process, owns_screen=False)
 
     @property

@@ -1,0 +1,204 @@
+"""``unilab-metrics run -- CMD``: any training in a session of its own, and its runs on the screen.
+
+The command need not know of us: its output is taken, ``init()`` below it says which runs it
+opens, and what it ends with is what we end with. A command that never opens a run is shown as if
+it had been started alone.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from unilab_metrics.config import CONSOLE_VARIABLE
+from unilab_metrics.run.announced_runs import AnnouncedRuns, LauncherPlace
+from unilab_metrics.run.bus_end import await_bus, summary_stamp
+from unilab_metrics.run.capture import Capture
+from unilab_metrics.run.live_output import LiveOutput
+from unilab_metrics.run.pausing import pause_with
+from unilab_metrics.run.process_tree import helpers_of, kill_tree
+from unilab_metrics.run.rank_ends import RankEnds
+from unilab_metrics.run.report import ending, report_lines
+from unilab_metrics.run.requests import Requests
+from unilab_metrics.run.show import Show, kind_for
+from unilab_metrics.storage.standard_streams import fill_standard_streams
+from unilab_metrics.wording import counted
+
+NOT_FOUND, NOT_EXECUTABLE = 127, 126
+PLAIN_INTERVAL_S = 10.0
+_OUTPUT_END_S = 1.0
+_MOST_REPORTS = 3
+_TO_LEADER = (signal.SIGUSR1, signal.SIGUSR2)
+"""For requeueing on SLURM; a shell would die of them."""
+
+
+def run_command(
+    command: Sequence[str], *, sidecar: str = "auto", interval_s: float = PLAIN_INTERVAL_S
+) -> int:
+    """Run ``command`` to its end; its exit code, 128 + n if a signal n killed it, 127 and 126 as of
+    a shell if it cannot be started.
+
+    ``sidecar``: ``auto`` takes a terminal that may be taken once a run is opened, else a plain
+    line comes per ``interval_s``; ``tmux`` opens a pane beside; ``off`` leaves everything to the
+    command, its input and its output too. Ctrl+C is passed on, a second one kills; SIGTERM and
+    SIGHUP are passed on to all of its group, SIGUSR1 and SIGUSR2 to itself. Main thread only.
+    """
+    fill_standard_streams()
+    with LauncherPlace() as place:
+        if sidecar == "off":
+            return _Command(command, place, None, sidecar, interval_s).run()
+        with Capture(place, follows_runs=True) as capture:
+            return _Command(command, place, capture, sidecar, interval_s).run()
+
+
+class _Command:
+    def __init__(
+        self,
+        command: Sequence[str],
+        place: Path,
+        capture: Capture | None,
+        sidecar: str,
+        interval_s: float,
+    ) -> None:
+        self._command = list(command)
+        self._place = place
+        self._capture = capture
+        self._output = LiveOutput(None if capture is None else capture.tee)
+        kind = kind_for(sidecar, os.environ)
+        self._show = Show(kind, self._output, interval_s=interval_s)
+        self._announced = AnnouncedRuns(place)
+        self._runs: list[Path] = []
+        self._earlier_summary = 0
+        self._started_unix_ns = time.time_ns()
+        self._ends = RankEnds()
+        self._requests = Requests()
+        self._is_interrupted = False
+
+    def run(self) -> int:
+        with self._requests.taken(*_TO_LEADER):
+            try:
+                process = self._start()
+            except OSError as error:
+                errors = LiveOutput(None, output=2)
+                errors.say(f"unilab-metrics: {self._command[0]}: {error.strerror}")
+                return NOT_FOUND if isinstance(error, FileNotFoundError) else NOT_EXECUTABLE
+            try:
+                self._attend(process)
+                self._finish()
+            finally:
+                if self._ends.poll(process) is None:
+                    self._kill(process)
+                self._ends.wait(process)
+                if self._capture is not None:
+                    self._capture.let_end()
+                self._show.end_run(is_hurried=bool(self._requests.numbers))
+                self._show.end()
+        if self._runs:
+            self._show.say(*self._last_words(process))
+        status = process.returncode
+        return 128 - status if status < 0 else status
+
+    def _start(self) -> subprocess.Popen[bytes]:
+        environ = {**os.environ, CONSOLE_VARIABLE: os.fspath(self._place)}
+        if self._capture is None:
+            # As if we were not there: it may ask, and be stopped, by the terminal itself.
+            return subprocess.Popen(self._command, env=environ)
+        # Through a pipe Python would show its lines in blocks, and lose the last with a SIGKILL.
+        environ.setdefault("PYTHONUNBUFFERED", "1")
+        return subprocess.Popen(
+            self._command,
+            env=environ,
+            # The keyboard is the sidecar's; a file or pipe is the command's.
+            stdin=subprocess.DEVNULL if os.isatty(0) else None,
+            stdout=self._capture.sink,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+
+    def _attend(self, process: subprocess.Popen[bytes]) -> None:
+        while self._ends.poll(process) is None:
+            self._look_for_runs()
+            self._pass_on(process)
+            self._tick((process,) if self._capture is not None else ())
+
+    def _tick(self, processes: Sequence[subprocess.Popen[bytes]] = ()) -> None:
+        if self._capture is not None:
+            self._capture.tend()
+        self._show.tick()
+        if self._requests.is_to_pause:
+            self._requests.is_to_pause = False
+            pause_with([*processes, *self._show.lines_process])
+
+    def _look_for_runs(self) -> None:
+        for run_dir in self._announced.poll():
+            if run_dir not in self._runs[-1:]:
+                self._runs.append(run_dir)
+                stamp = summary_stamp(run_dir)
+                self._earlier_summary = stamp if stamp < self._started_unix_ns else 0
+                self._ends.learn(run_dir)
+                self._show.begin(run_dir)
+
+    def _pass_on(self, process: subprocess.Popen[bytes]) -> None:
+        while self._requests.numbers:
+            number = self._requests.numbers.pop(0)
+            if self._capture is None:
+                # Ctrl+C has reached the command by the terminal.
+                if number != signal.SIGINT:
+                    process.send_signal(number)
+            elif number in _TO_LEADER:
+                process.send_signal(number)
+            elif number != signal.SIGINT:
+                _signal_group(process, number)
+            elif self._show.interrupt_view():
+                continue
+            elif self._is_interrupted:
+                self._kill(process)
+            else:
+                self._is_interrupted = True
+                _signal_group(process, number)
+                self._show.say("stopping the training; Ctrl+C again kills it")
+
+    def _kill(self, process: subprocess.Popen[bytes]) -> None:
+        spare = {pid for run_dir in self._runs for pid in helpers_of(run_dir)}
+        if self._capture is not None:
+            kill_tree(process.pid, spare=spare)
+        else:
+            process.kill()
+
+    def _finish(self) -> None:
+        """The command has ended: its last output, its last run, and the run's last frames."""
+        if self._capture is not None:
+            self._capture.let_end()
+            # What it has left in the background may hold the pipe for as long as it likes.
+            self._output.drain(_OUTPUT_END_S)
+        self._look_for_runs()
+        self._requests.numbers.clear()
+        if self._runs:
+            await_bus(
+                self._runs[-1],
+                self._earlier_summary,
+                tick=self._tick,
+                is_impatient=lambda: bool(self._requests.numbers),
+            )
+
+    def _last_words(self, process: subprocess.Popen[bytes]) -> list[str]:
+        lines: list[str] = []
+        if process.returncode:
+            lines.append(f"The command {ending(process.returncode)}.")
+        earlier = len(self._runs) - _MOST_REPORTS
+        if earlier > 0:
+            lines.append(f"{counted(earlier, 'run')} before these.")
+        stopped_by = signal.SIGINT if self._is_interrupted else None
+        for run_dir in self._runs[-_MOST_REPORTS:]:
+            lines += report_lines(run_dir, stopped_by=stopped_by)
+        return lines
+
+
+def _signal_group(process: subprocess.Popen[bytes], number: int) -> None:
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(process.pid, number)

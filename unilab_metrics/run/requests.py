@@ -1,0 +1,41 @@
+"""What a launcher is asked by signals: to stop, to pass one on, to pause."""
+
+from __future__ import annotations
+
+import contextlib
+import signal
+from collections.abc import Generator, Sequence
+from types import FrameType
+
+STOPS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+
+class Requests:
+    """Filled by signal handlers, looked at by the main thread, which owns it."""
+
+    def __init__(self) -> None:
+        self.numbers: list[int] = []
+        """Signals that nobody has dealt with yet, oldest first."""
+        self.is_to_pause = False
+
+    @contextlib.contextmanager
+    def taken(self, *others: signal.Signals) -> Generator[None]:
+        """Meanwhile the signals that ask to stop, Ctrl+Z and ``others`` come here. Those that are
+        ignored stay so: ``nohup``, or a shell's background job."""
+
+        def remember(number: int, _frame: FrameType | None) -> None:
+            if number == signal.SIGTSTP:
+                self.is_to_pause = True
+            else:
+                self.numbers.append(number)
+
+        wanted: Sequence[signal.Signals] = (*STOPS, signal.SIGTSTP, *others)
+        before = {number: signal.getsignal(number) for number in wanted}
+        for number, handler in before.items():
+            if handler != signal.SIG_IGN:
+                signal.signal(number, remember)
+        try:
+            yield
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)

@@ -1,0 +1,77 @@
+"""A pane of the user's tmux beside the training's, for the sidecar."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shlex
+import shutil
+import subprocess
+from collections.abc import Mapping
+from pathlib import Path
+
+from unilab_metrics.publish.forking import unforked
+from unilab_metrics.run.processes import Helper, python_environment
+from unilab_metrics.run.view import sidecar_command
+
+_ANSWER_S = 5.0
+_PASSED_ON = ("PYTHONPATH", "PYTHONSAFEPATH", "NO_COLOR", "LANG", "LC_ALL", "XDG_STATE_HOME")
+
+
+def is_in_tmux(environ: Mapping[str, str]) -> bool:
+    """Whether we run in a pane of a tmux that we can ask for another one."""
+    return bool(environ.get("TMUX")) and shutil.which("tmux") is not None
+
+
+def split_command(run_dir: Path, environ: Mapping[str, str]) -> list[str]:
+    """Opens a pane that shows the run and closes with it; the pane of ours keeps the keyboard."""
+    # tmux starts it with the environment of its server, not with ours.
+    ours = python_environment(environ)
+    settings = [f"{name}={ours[name]}" for name in _PASSED_ON if name in ours]
+    view = sidecar_command(run_dir, "--wait", "--exit-with-run")
+    beside = environ.get("TMUX_PANE", "")
+    target = ["-t", beside] if beside else []
+    shown = shlex.join(["env", *settings, *view])
+    return ["tmux", "split-window", "-d", "-h", *target, "-P", "-F", "#{pane_id}", f"exec {shown}"]
+
+
+def open_pane(run_dir: Path) -> str:
+    """The id of the new pane. Raises ``OSError`` if there is none."""
+    try:
+        done = subprocess.run(
+            split_command(run_dir, os.environ),
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=_ANSWER_S,
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        raise OSError("tmux does not answer") from None
+    if done.returncode:
+        raise OSError(f"tmux: {done.stderr.strip()}")
+    return done.stdout.strip()
+
+
+def start_pane(run_dir: Path) -> None:
+    """As :func:`open_pane` without waiting for tmux. Raises ``OSError``."""
+    with unforked():
+        Helper(
+            split_command(run_dir, os.environ),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
+        )
+
+
+def close_pane(pane: str) -> None:
+    """Also one that is closed already; never raises, waits a moment at most."""
+    with contextlib.suppress(OSError, subprocess.SubprocessError):
+        subprocess.run(
+            ["tmux", "kill-pane", "-t", pane],  # noqa: S607 (the user's own tmux)
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            timeout=_ANSWER_S,
+            check=False,
+        )
