@@ -19,4 +19,4 @@ def test_refused_frames_are_losses(
 ) -> None:
     bus = {"lost_frames": 2, "dropped_calls": {"bad_tag": 1}, "quarantined_frames": quarantined}
     (tmp_path / "run_summary.json").write_text(json.dumps({"bus": bus}))
-    assert _losses(tmp_path) == (2, dropped)
+    assert _losses(tmp_path) == (2 + quarantined, dropped)

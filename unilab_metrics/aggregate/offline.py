@@ -113,6 +113,7 @@ class OfflineJournal:
             lost_after_s=0.0,
             peer=lambda _: Peer(),
         )
+        self._liveness.keeps_spools = True
         self.damaged_records = journal.damaged_records
         self._late_before = self._state.data.late_values
         self.elsewhere: list[Identity] = []

@@ -205,10 +205,13 @@ class _Run:
         if wrote_summary:
             write_summary(final)
         before = len(list(spools_in(places)))
-        if journal is not None:
+        left_alone = self._unknown | _left_alone(journal, places)
+        is_done = not left_alone and not any(backend.problem for backend in backends)
+        if journal is not None and is_done:
+            # Whoever is told to look into something may need what lies there.
             journal.remove_spools()
         removed = before - len(list(spools_in(places)))
-        if final.status == COMPLETED:
+        if final.status == COMPLETED and is_done:
             clear_launch(self._settings.launch, self._run_dir, places)
         self._remove_traces()
         return Recovery(
@@ -219,7 +222,7 @@ class _Run:
             supplements=journal.seals["supplements"] if journal is not None else 0,
             ended=(final.text or final.status) if ended else None,
             elsewhere=journal.elsewhere if journal is not None else [],
-            refused=self._unknown | _left_alone(journal, places),
+            refused=left_alone,
             damaged_records=journal.damaged_records if journal else 0,
             faults=self._faults,
             late_values=journal.late_values if journal else 0,

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+from unilab_metrics.aggregate.folding.refused_frames import REFUSED_FRAME
+from unilab_metrics.outcome import RunOutcome
 from unilab_metrics.run.backend_completion import BackendResult
 from unilab_metrics.run.recovery import Recovery
-from unilab_metrics.run.verify_report import dropped_text, ranks_text, total
+from unilab_metrics.run.verify_report import losses_line, ranks_text, total
 from unilab_metrics.wording import counted
 from unilab_schema.identity import Identity
 
@@ -40,10 +42,7 @@ def recovery_lines(recovery: Recovery) -> list[str]:
     how = "" if recovery.ended is None else " (written now)"
     text = f": {outcome.text}" if outcome.text else ""
     lines.append(f"ended        {outcome.status}{text}{how}")
-    lost_frames = sum(source.lost for source in outcome.sources)
-    lines.append(
-        f"losses       {counted(lost_frames, 'frame')} lost, dropped: {dropped_text(_drops(recovery))}"
-    )
+    lines.append(losses_line(_lost_frames(outcome), _drops(recovery)))
     if recovery.late_values:
         late = f"{counted(recovery.late_values, 'value')} for what is complete already"
         lines.append(f"late         {late}: in the journal, in no backend")
@@ -84,7 +83,7 @@ def recovery_fields(recovery: Recovery) -> dict[str, Any]:
         "ranks": {"expected": recovery.learners, "missing": list(recovery.absent)},
         "iterations_sealed": recovery.iterations_sealed,
         "supplements_sealed": recovery.supplements,
-        "lost_frames": sum(source.lost for source in outcome.sources),
+        "lost_frames": _lost_frames(outcome),
         "dropped_calls": _drops(recovery),
         "damaged_records": recovery.damaged_records,
         "faults": list(recovery.faults),
@@ -124,7 +123,13 @@ def _position(backend: BackendResult, last: int) -> str:
 
 
 def _drops(recovery: Recovery) -> dict[str, int]:
-    return total(source.drops for source in recovery.outcome.sources)
+    outcome = recovery.outcome
+    refused = {REFUSED_FRAME: outcome.quarantined} if outcome.quarantined else {}
+    return total([*(source.drops for source in outcome.sources), refused])
+
+
+def _lost_frames(outcome: RunOutcome) -> int:
+    return sum(source.lost for source in outcome.sources) + outcome.quarantined
 
 
 def _name(identity: Identity) -> str:

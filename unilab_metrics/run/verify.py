@@ -293,6 +293,7 @@ def _losses(run_dir: Path) -> tuple[int | None, dict[str, int] | None]:
         return None, None
     fields = cast("dict[str, Any]", bus)
     drops: dict[str, int] = dict(fields.get("dropped_calls", {}))
-    if quarantined := fields.get("quarantined_frames"):
-        drops[REFUSED_FRAME] = int(quarantined)
-    return int(fields.get("lost_frames", 0)), drops
+    refused = int(fields.get("quarantined_frames") or 0)
+    if refused:
+        drops[REFUSED_FRAME] = refused
+    return int(fields.get("lost_frames", 0)) + refused, drops

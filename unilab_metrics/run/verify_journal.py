@@ -41,7 +41,8 @@ class JournalFacts(NamedTuple):
     """``refolded``: updates that the wal gave once more, of ``updates``; ``first_update``: the
     one at which it begins, its older segments being retired. ``learners``: ranks that the
     newest attempt expects, of which ``absent`` have not come. ``late_values``: those that are
-    in no update, because their iteration had their tags already or their attempt was over."""
+    in no update, because their iteration had their tags already or their attempt was over.
+    ``notes``: what is odd and costs nothing that is known of."""
 
     refolded: int
     updates: int
@@ -50,6 +51,7 @@ class JournalFacts(NamedTuple):
     learners: int = 1
     absent: tuple[int, ...] = ()
     late_values: int = 0
+    notes: tuple[str, ...] = ()
 
 
 def verify_journal(run_dir: Path, *, is_live: bool) -> JournalFacts | None:
@@ -61,6 +63,7 @@ def verify_journal(run_dir: Path, *, is_live: bool) -> JournalFacts | None:
     bus_dir = bus_directory(run_dir)
     refold = Refold(bus_dir)
     if not refold.has_wal and not (bus_dir / DURABLE_FILE).exists():
+        _waiting(run_dir, [], [], is_live=is_live)
         return None
     fault = "" if is_live else recover(bus_dir).wal_fault
     if fault:
@@ -69,7 +72,8 @@ def verify_journal(run_dir: Path, *, is_live: bool) -> JournalFacts | None:
     if refold.damaged:
         raise DamagedWalError(bus_dir, refold.damaged)
     data = refold.state.data
-    waiting = _waiting(run_dir, data.sources, is_live=is_live)
+    notes: list[str] = []
+    waiting = _waiting(run_dir, data.sources, notes, is_live=is_live)
     sources = tuple(
         source_facts(source, refold.reasons.get(source.index, {}), waiting.get(source.index))
         for source in data.sources
@@ -84,6 +88,7 @@ def verify_journal(run_dir: Path, *, is_live: bool) -> JournalFacts | None:
         data.expected_learners,
         tuple(absent_ranks(data)),
         data.late_values,
+        tuple(notes),
     )
 
 
@@ -156,8 +161,10 @@ def _check_same(refold: Refold, publication: Publication, record: HistoryRecord)
         )
 
 
-def _waiting(run_dir: Path, sources: list[SourceState], *, is_live: bool) -> dict[int, int]:
-    """Records in spools of this node that the journal lacks, by source."""
+def _waiting(
+    run_dir: Path, sources: list[SourceState], notes: list[str], *, is_live: bool
+) -> dict[int, int]:
+    """Records in spools of this node that the journal lacks, by source. Adds to ``notes``."""
     by_path = {Path(source.identity.spool_path): source for source in sources}
     places = spool_places(read_settings(run_dir), [source.identity for source in sources])
     found: dict[int, int] = {}
@@ -169,6 +176,8 @@ def _waiting(run_dir: Path, sources: list[SourceState], *, is_live: bool) -> dic
         waiting = max(last - (source.cursor if source is not None else 0), 0)
         if source is not None:
             found[source.index] = waiting
+            if 0 < last < source.cursor and not is_live:
+                notes.append(_shortened(directory, last, source))
         if waiting and not is_live and settled_pid(directory / LEASE_NAME) is None:
             raise VerificationError(
                 f"{counted(waiting, 'record')} {agreeing(waiting, 'waits', 'wait')} in "
@@ -176,6 +185,13 @@ def _waiting(run_dir: Path, sources: list[SourceState], *, is_live: bool) -> dic
                 f"`unilab-metrics recover {run_dir}`"
             )
     return found
+
+
+def _shortened(directory: Path, last: int, source: SourceState) -> str:
+    return (
+        f"{directory} ends at record {last:,} of the {source.identity.key.place}, the journal has "
+        f"{source.cursor:,}: somebody has cut it off, and what followed is not known"
+    )
 
 
 def _check_summary(

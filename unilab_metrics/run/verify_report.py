@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from unilab_metrics.aggregate.folding.refused_frames import REFUSED_FRAME
 from unilab_metrics.run.verify import AttemptFacts, BackendFacts, Verified
 from unilab_metrics.run.verify_journal import JournalFacts
 from unilab_metrics.run.verify_sources import ELSEWHERE, GONE, LOST, SourceFacts
@@ -43,9 +44,9 @@ def report(verified: Verified) -> list[str]:
     elif verified.lost_frames is None:
         lines.append("losses       unknown: the run left no summary that can be read")
     else:
-        dropped = dropped_text(verified.dropped_calls or {})
-        frames = counted(verified.lost_frames, "frame")
-        lines.append(f"losses       {frames} lost, dropped: {dropped}")
+        lines.append(losses_line(verified.lost_frames, verified.dropped_calls or {}))
+    if verified.journal is not None:
+        lines += [f"note         {note}" for note in verified.journal.notes]
     return lines + [f"not read     {problem}" for problem in verified.unread]
 
 
@@ -67,6 +68,7 @@ def report_fields(verified: Verified) -> dict[str, Any]:
         "wal_begins_at": None if journal is None else journal.first_update,
         "ranks": None if journal is None else _ranks_fields(journal),
         "sources": None if journal is None else [_source_fields(s) for s in journal.sources],
+        "notes": [] if journal is None else list(journal.notes),
         "late_values": None if journal is None else journal.late_values,
         "lost_frames": verified.lost_frames,
         "dropped_calls": verified.dropped_calls,
@@ -77,6 +79,15 @@ def span(counts: Any) -> str:
     """The least and the most of some counts: ``600 to 1,500``, or one number."""
     least, most = min(counts), max(counts)
     return f"{least:,}" if least == most else f"{least:,} to {most:,}"
+
+
+def losses_line(lost_frames: int, dropped_calls: Mapping[str, int]) -> str:
+    """What is missing of what was logged. ``lost_frames``: those that were refused included."""
+    drops = dict(dropped_calls)
+    refused = drops.pop(REFUSED_FRAME, 0)
+    why = f" ({refused:,} {REFUSED_FRAME})" if refused else ""
+    frames = counted(lost_frames, "frame")
+    return f"losses       {frames} lost{why}, dropped: {dropped_text(drops)}"
 
 
 def dropped_text(drops: Mapping[str, int]) -> str:
@@ -109,7 +120,9 @@ def _journal_lines(journal: JournalFacts | None, *, is_live: bool) -> list[str]:
         ranks = ranks_text(journal.learners, journal.absent, so_far=is_live)
         lines.append(f"ranks        {ranks}")
     noteworthy = [
-        s for s in sources if s.lost or s.drops or s.troubles or s.waiting or not s.goodbye
+        s
+        for s in sources
+        if s.lost or s.refused or s.drops or s.troubles or s.waiting or not s.goodbye
     ]
     lines += [f"             {_source(source)}" for source in noteworthy[:_MOST_SOURCES]]
     more = len(noteworthy) - _MOST_SOURCES
@@ -118,6 +131,8 @@ def _journal_lines(journal: JournalFacts | None, *, is_live: bool) -> list[str]:
 
 def _source(source: SourceFacts) -> str:
     parts = [counted(source.journaled, "record"), f"{source.lost:,} lost{_why(source.reasons)}"]
+    if source.refused:
+        parts.append(f"{source.refused:,} refused")
     if source.drops:
         parts.append(f"dropped: {dropped_text(source.drops)}")
     if source.troubles:

@@ -27,7 +27,8 @@ class SourceFacts(NamedTuple):
     sequences that are in no record, and ``reasons`` as far as the wal says them. ``goodbye``:
     whether its End record is there, which makes the counts exact. ``waiting``: records in its
     spool that the journal lacks, ``None`` if the spool is not here. ``drops``: calls that never
-    got a sequence; ``troubles``: what it has met and lost nothing by."""
+    got a sequence; ``troubles``: what it has met and lost nothing by. ``refused``: records that
+    are journaled and could not be used."""
 
     key: SourceKey
     pid: int
@@ -41,6 +42,7 @@ class SourceFacts(NamedTuple):
     waiting: int | None
     drops: dict[str, int]
     troubles: dict[str, int]
+    refused: int = 0
 
 
 def source_facts(
@@ -61,6 +63,7 @@ def source_facts(
         waiting,
         source.dropped(),
         dict(source.troubles),
+        source.quarantined,
     )
 
 

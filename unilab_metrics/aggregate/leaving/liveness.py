@@ -55,6 +55,8 @@ class Liveness:
         self._deaths = Deaths(bus_dir, boot_id)
         self._adopted: dict[Path, SourceState] = {}
         self._emptied: set[int] = set()
+        self.keeps_spools = False
+        """Whether what was adopted stays until :meth:`remove_finished`."""
         self.is_closing = False
         """Whether spools of unknown processes are left to the next aggregator."""
 
@@ -164,6 +166,7 @@ class Liveness:
                 and self._core.durable_cursor(source.index) >= source.cursor
                 and lease.is_free(directory / LEASE_NAME)
                 and (source.ended is not None or SpoolReader(directory).last() <= source.cursor)
+                and not _is_unreadable(directory)
             ):
                 remove_spool(directory)
         self._spools.remove_empty()
@@ -264,4 +267,12 @@ class Liveness:
         for directory, source in list(self._adopted.items()):
             if self._core.durable_cursor(source.index) >= source.cursor:
                 del self._adopted[directory]
-                remove_spool(directory)
+                if not self.keeps_spools and not _is_unreadable(directory):
+                    remove_spool(directory)
+
+
+def _is_unreadable(directory: Path) -> bool:
+    """Whether bytes lie there and do not even say whose they are: what was in them is not known,
+    and whoever looks for it may still find it."""
+    reader = SpoolReader(directory)
+    return reader.identity is None and reader.size_bytes > 0
