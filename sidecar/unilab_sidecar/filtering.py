@@ -28,17 +28,26 @@ class Term:
 
     def holds(self, name: str, lowered: str) -> bool:
         """Whether the name fulfils it."""
-        found = self.word in lowered if self.pattern is None else self.pattern.is_in(name)
-        return found != self.negated
+        if self.pattern is None:
+            return (self.word in lowered) != self.negated
+        found = self.pattern.is_in(name)
+        return self.pattern.is_too_slow or found != self.negated
 
 
 @dataclass(frozen=True, slots=True)
 class Filter:
-    """Terms that must all hold; none: everything passes. ``problem``: what is wrong with the
-    text, empty if nothing is; a term with a problem is left out."""
+    """Terms that must all hold; none: everything passes. ``mistake``: what is wrong with the
+    text, empty if nothing is."""
 
     terms: tuple[Term, ...] = ()
-    problem: str = ""
+    mistake: str = ""
+
+    @property
+    def problem(self) -> str:
+        """Why a term is left out, empty if none is."""
+        if any(term.pattern is not None and term.pattern.is_too_slow for term in self.terms):
+            return "the pattern takes too long"
+        return self.mistake
 
     def passes(self, name: str) -> bool:
         """Whether the name is shown."""
@@ -58,7 +67,7 @@ class Filter:
 def parse_filter(text: str) -> Filter:
     """What somebody typed as a filter. Never raises."""
     terms: list[Term] = []
-    problem = ""
+    mistake = ""
     for token, is_pattern, negated in _tokens(text[:MAX_TEXT]):
         if not token:
             continue
@@ -68,8 +77,8 @@ def parse_filter(text: str) -> Filter:
         try:
             terms.append(Term(pattern=Pattern(token), negated=negated))
         except PatternError as error:
-            problem = f"/{token}/: {error}"
-    return Filter(tuple(terms), problem)
+            mistake = f"/{token}/: {error}"
+    return Filter(tuple(terms), mistake)
 
 
 @lru_cache(maxsize=8)

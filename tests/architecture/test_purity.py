@@ -53,7 +53,7 @@ PURE = [
     ),
     *(
         ROOT / "sidecar" / "unilab_sidecar" / f"{name}.py"
-        for name in ("filtering", "pattern", "pattern_parser", "views/charts")
+        for name in ("filtering", "pattern", "views/charts")
     ),
     *sorted((ROOT / "sidecar" / "unilab_sidecar").glob("chart_*.py")),
 ]  # fmt: skip

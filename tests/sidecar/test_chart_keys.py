@@ -77,7 +77,7 @@ def test_the_list_shows_what_is_marked_and_says_what_is_wrong():
     assert "▸ [ ] tag09000" in text
     assert "12,345 of 12,345 tags" in text[0]
     lines = picker_lines(Picker("/(/", chosen=("tag00001",)), known, 60, 20, MAX_TAGS)
-    assert plain(lines[1]) == "! /(/: a ( without its )"
+    assert plain(lines[1]) == "! /(/: missing ) at position 1"
     assert "  [x] tag00001" in [plain(line) for line in lines]
     assert any("No tag passes" in plain(line) for line in picker_lines(
         Picker("zzz"), known, 60, 20, MAX_TAGS))  # fmt: skip

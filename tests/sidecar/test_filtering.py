@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import re
 import time
 
 import pytest
@@ -48,18 +47,15 @@ def test_what_a_filter_lets_through(text: str, places: list[int]):
 @pytest.mark.parametrize(
     ("text", "word"),
     [
-        ("/(/", "( without its )"),
-        ("/)/", ") without its ("),
-        ("/[a/", "[ without its ]"),
+        ("/(/", "missing )"),
+        ("/)/", "unbalanced parenthesis"),
+        ("/[a/", "unterminated character set"),
         ("/+/", "nothing to repeat"),
-        ("/a**/", "one repeat after another"),
-        ("/a{3,1}/", "m above n"),
-        ("/[z-a]/", "backwards"),
-        (r"/\1/", "not known"),
-        ("/(?=a)/", "not known"),
-        ("/(x{900}){900}/", "too long"),
-        ("/x{100000000000000}/", "repeats"),
-        ("/" + "(" * 200 + "/", "too many ("),
+        ("/[z-a]/", "bad character range"),
+        (r"/\1/", "invalid group reference"),
+        ("/(x{900}){900}/", "too many repeats"),
+        ("/x{100000000000000}/", "too many repeats"),
+        ("/" + "(" * 200 + "/", "missing )"),
     ],
 )
 def test_a_pattern_that_is_none_says_so_and_hides_nothing(text: str, word: str):
@@ -69,15 +65,15 @@ def test_a_pattern_that_is_none_says_so_and_hides_nothing(text: str, word: str):
     assert parse_filter("loss " + text).select(NAMES) == NAMES[:2]
 
 
-@pytest.mark.parametrize(
-    "pattern",
-    ["(a+)+b", "(a|aa)+b", "((a*)*)*b", "a?" * 40 + "a" * 40 + "b", "(.*)(.*)(.*)(.*)(.*)x"],
-)
-def test_a_pattern_that_hangs_others_is_answered_at_once(pattern: str):
-    started_s = time.monotonic()
-    assert not Pattern(pattern).is_in("a" * 2000)
+@pytest.mark.parametrize("sign", ["", "!"])
+@pytest.mark.parametrize("pattern", ["(a+)+b", "(a|aa)+b"])
+def test_a_pattern_that_would_hang_is_left_out_with_a_word(pattern: str, sign: str):
+    names = ("a" * 2000, *NAMES)
+    text = f"{sign}/{pattern}/"
+    parse_filter.cache_clear()
     # With re this takes longer than anybody lives.
-    assert time.monotonic() - started_s < 5
+    assert selected(names, text) == names
+    assert parse_filter(text).problem == "the pattern takes too long"
 
 
 def test_twelve_thousand_tags_are_filtered_while_one_types():
@@ -86,30 +82,6 @@ def test_twelve_thousand_tags_are_filtered_while_one_types():
     for text in ("m", "me", "metric_77", "/(m|me|met)*_1.*2_ms$/"):
         assert selected(tags, text)
     assert time.monotonic() - started_s < 5
-
-
-ATOMS = st.sampled_from(
-    ["a", "b", "A", "1", "_", " ", ".", r"\d", r"\W", r"\s", "[ab]", "[^b]", "[a-c1]", r"\.", "^",
-     "$", r"\b", r"\B", "-"]
-)  # fmt: skip
-
-
-def combined(inner: st.SearchStrategy[str]) -> st.SearchStrategy[str]:
-    return st.one_of(
-        st.lists(inner, min_size=1, max_size=4).map("".join),
-        st.lists(inner, min_size=2, max_size=3).map(lambda parts: f"({'|'.join(parts)})"),
-        st.tuples(
-            inner.map(lambda text: f"(?:{text})"), st.sampled_from(["*", "+", "?", "{2}", "{1,3}?"])
-        ).map("".join),
-    )
-
-
-@settings(max_examples=120, deadline=None)
-@given(st.recursive(ATOMS, combined, max_leaves=8), st.text("abBA1_ .-c", min_size=1, max_size=12))
-def test_patterns_mean_what_they_mean_elsewhere(pattern: str, text: str):
-    # Words of other scripts apart, which nobody filters by \w.
-    theirs = re.compile(pattern.replace("$", r"\Z"), re.IGNORECASE)
-    assert Pattern(pattern).is_in(text) == bool(theirs.search(text))
 
 
 @settings(max_examples=80, deadline=None)
