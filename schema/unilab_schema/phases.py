@@ -177,6 +177,14 @@ def find_phase(role: Role, name: str, algorithm: str) -> PhaseSpec | None:
     return None
 
 
+def phase_names(role: Role, algorithm: str) -> tuple[str, ...]:
+    """The names for which :func:`find_phase` finds something, in display order."""
+    table = {LEARNER: _LEARNER_PHASES, COLLECTOR: _COLLECTOR_PHASES}.get(role, {})
+    family = family_of(algorithm)
+    profiles = table.values() if family == "unknown" else (table.get(family, ()),)
+    return tuple(dict.fromkeys(phase.name for profile in profiles for phase in profile))
+
+
 def all_learner_slices() -> tuple[PhaseSpec, ...]:
     """Every exclusive learner phase once, for runs whose algorithm has no profile."""
     seen: dict[str, PhaseSpec] = {}

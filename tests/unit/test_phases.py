@@ -183,6 +183,47 @@ def test_strict_mode_refuses_a_phase_of_another_algorithm(clock: Clock) -> None:
         phases.add_ns("env_step", 1, strict=True)
 
 
+@pytest.mark.parametrize(
+    ("role", "algorithm", "name", "text"),
+    [
+        ("learner", "ppo", "rollout", "of a learner of ppo; it has collection, learning"),
+        ("collector", "appo", "x", "of a collector of appo; it has mlp_infer, env_step, rollout"),
+        ("collector", "ppo", "env_step", "of a collector of ppo; it has none"),
+        ("player", "ppo", "move", "of a player of ppo; it has none"),
+        ("learner", "", "x", "of a learner of no algorithm; it has collector_wait, inference, "),
+    ],
+)
+def test_who_asks_for_no_phase_is_told_which_there_are(
+    role: str, algorithm: str, name: str, text: str, clock: Clock
+) -> None:
+    phases = PhaseClock(role, algorithm, now_ns=clock)
+    with pytest.raises(PhaseNameError, match=f"'{name}' is no phase {text}"):
+        phases.phase(name, strict=True)
+
+
+def test_a_phase_that_is_not_measured_is_named_once(clock: Clock) -> None:
+    told: list[tuple[str, str]] = []
+    phases = PhaseClock("learner", "ppo", now_ns=clock, tell=lambda *both: told.append(both))
+    for _ in range(2):
+        with phases.phase("weight_publish"):
+            clock.pass_ms(1)
+    text = "not measured, no phase of a learner of ppo; it has collection, learning"
+    assert told == [("weight_publish", text)]
+
+
+def test_a_loop_with_phases_of_its_own_has_no_zeros_for_what_it_never_measures(
+    clock: Clock,
+) -> None:
+    phases = PhaseClock("learner", "ppo", now_ns=clock)
+    for name in ("rollout", "learning"):
+        with phases.phase(name):
+            clock.pass_ms(2)
+    assert phases.collect(clock()) == {"Perf/learner_rollout_ms": 2.0, "Perf/learning_time": 0.002}
+    with phases.phase("rollout"):
+        clock.pass_ms(3)
+    assert phases.collect(clock()) == {"Perf/learner_rollout_ms": 3.0, "Perf/learning_time": 0.0}
+
+
 def test_open_mode_never_reports_a_phase_of_another_algorithm(clock: Clock) -> None:
     phases = learner(clock)
     with phases.phase("weight_publish"):

@@ -25,6 +25,7 @@ from unilab_schema.phases import (
     family_of,
     find_phase,
     learner_phases,
+    phase_names,
 )
 
 _FAMILY_EXAMPLES = ("sac", "appo", "ppo")
@@ -82,7 +83,9 @@ class PhaseClock:
         algorithm: str,
         *,
         now_ns: Callable[[], int] = time.monotonic_ns,
+        tell: Callable[[str, str], None] = lambda _name, _text: None,
     ) -> None:
+        """``tell``: of a phase that is not measured, and why."""
         self._role = role
         self._algorithm = algorithm
         self._now_ns = now_ns
@@ -93,6 +96,8 @@ class PhaseClock:
         self._ticks = 0
         self.used = False
         """Whether any phase was ever asked for."""
+        self._tell = tell
+        self._has_own = False
         self._profile = (
             [spec for spec in learner_phases(algorithm) if spec.exclusive]
             if role == LEARNER
@@ -110,6 +115,13 @@ class PhaseClock:
             phase = Phase(self, self._total(name, strict=strict))
             self._phases[name] = phase
         return phase
+
+    def _unknown(self) -> str:
+        """Of a name without a profile: what it is not, and which ones there are."""
+        names = phase_names(self._role, self._algorithm)
+        there = f"it has {', '.join(names)}" if names else "it has none"
+        algorithm = self._algorithm or "no algorithm"
+        return f"no phase of a {self._role} of {algorithm}; {there}"
 
     def add_ns(self, name: str, duration_ns: int, *, strict: bool = False) -> None:
         """A duration that was measured elsewhere; from any thread. It pauses nothing."""
@@ -138,7 +150,8 @@ class PhaseClock:
 
         A running exclusive phase is split here. Once a learner has measured any phase, each
         exclusive phase of its profile that did not happen is 0.0, so that means over ranks
-        still add up to the wall.
+        still add up to the wall. Not so one that the loop has never asked for while it measures
+        phases of its own: there is no telling whether that one happened under another name.
         """
         if not self.used:
             self._ticks = 0
@@ -151,7 +164,8 @@ class PhaseClock:
                     running.total.add(running.spent_ns)
                     running.spent_ns = 0
         self._resume_innermost(now_ns)
-        values = {spec.tag: 0.0 for spec in self._profile}
+        known = self._totals if self._has_own else None
+        values = {spec.tag: 0.0 for spec in self._profile if known is None or spec.name in known}
         for total in self._totals.values():
             if total.count:
                 values[total.spec.tag] = self._value(total)
@@ -185,11 +199,12 @@ class PhaseClock:
         spec = find_phase(self._role, name, self._algorithm)
         if spec is None:
             if strict:
-                algorithm = self._algorithm or "no algorithm"
-                raise PhaseNameError(f"{name!r} is no phase of a {self._role} of {algorithm}")
+                raise PhaseNameError(f"{name!r} is {self._unknown()}")
             if _belongs_to_another(self._role, name, self._algorithm):
+                self._tell(name, f"not measured, {self._unknown()}")
                 return None
             spec = _unlisted(self._role, name)
+            self._has_own = True
         total = self._totals.get(name)
         if total is None:
             total = self._totals[name] = _Total(spec)

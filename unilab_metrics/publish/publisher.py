@@ -62,7 +62,7 @@ class Publisher(Emitter):
         self._is_learner = identity.key.role == LEARNER
         self._frames = FrameWriter(spool, self._rules, self._refuse, strict=strict)
         self._iterations = IterationClock()
-        self._phases = PhaseClock(identity.key.role, algorithm)
+        self._phases = PhaseClock(identity.key.role, algorithm, tell=partial(self._refuse, ""))
         self._gauges = InferenceGauges()
         self._lacks_run = lacks_run
         self._figures = OwnFigures() if figures is None else figures
