@@ -12,7 +12,12 @@ from typing import NamedTuple
 
 from cut_off_run import LAUNCH, kill, open_run_directory, source, spools
 
-from unilab_metrics.aggregate.folding.entries import AcceptedBatch, SourceJoined, decode_entry
+from unilab_metrics.aggregate.folding.entries import (
+    AcceptedBatch,
+    EntryKind,
+    SourceJoined,
+    decode_entry,
+)
 from unilab_metrics.aggregate.journaling.recovery import HISTORY_KINDS, WAL_KINDS
 from unilab_metrics.aggregate.leaving.leftovers import SpoolDirectories
 from unilab_metrics.aggregate.offline import OfflineJournal
@@ -170,3 +175,15 @@ def sequences_of(record: Record) -> tuple[int, list[int]]:
     entry = decode_entry(record.kind, record.payload)
     assert isinstance(entry, AcceptedBatch)
     return entry.source, [r.sequence for r in scan(entry.records).records if r.sequence]
+
+
+def newest_batches_of(source: int, path: Path) -> list[Record]:
+    """The batches of a source in a segment of the wal, which may be written to meanwhile."""
+    found = scan(path.read_bytes(), kinds=WAL_KINDS).records
+    batches = [record for record in found if record.kind == EntryKind.BATCH]
+    return [record for record in batches if sequences_of(record)[0] == source]
+
+
+def first_batch_with(data: bytes, path: Path) -> Record:
+    """The first batch of learner 0 in which these bytes are."""
+    return next(r for r in newest_batches_of(0, path) if data in bytes(r.payload))
