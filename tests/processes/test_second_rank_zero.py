@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from pathlib import Path
@@ -148,3 +149,4 @@ def test_children_that_open_the_run_once_more_change_nothing_in_it(tmp_path: Pat
     run_dir = tmp_path / "run"
     subprocess.run([sys.executable, "-c", CHILDREN, str(run_dir)], check=True, timeout=120)
     check(run_dir, 12, late_values=2, status="completed")
+    assert json.loads((run_dir / "run_config.json").read_text())["run"]["task"] == "Toy"

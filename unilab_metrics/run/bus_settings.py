@@ -96,6 +96,20 @@ def write_settings(
         spools=tuple(listed)[:_MOST_SPOOLS],
         bind=bind,
     )
+    _write(run_dir, settings)
+    return settings
+
+
+def add_spools(run_dir: Path, launch: str) -> None:
+    """Have what a second rank 0 logs found as well; all else stays as the first one set it. Raises
+    ``OSError``."""
+    known = read_settings(run_dir)
+    spools = [os.fspath(root / launch) for root in spool_candidates()]
+    listed = tuple(dict.fromkeys([*known.spools, *spools]))[:_MOST_SPOOLS]
+    if listed != known.spools:
+        _write(run_dir, msgspec.structs.replace(known, spools=listed))
+
+
+def _write(run_dir: Path, settings: BusSettings) -> None:
     text = msgspec.json.format(msgspec.json.encode(settings), indent=2)
     write_atomic(bus_directory(run_dir) / SETTINGS_FILE, text + b"\n")
-    return settings

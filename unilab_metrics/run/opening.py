@@ -13,7 +13,8 @@ from unilab_metrics.config import AGGREGATOR_LOG_FILE
 from unilab_metrics.errors import StorageError
 from unilab_metrics.helper_life import Trouble
 from unilab_metrics.run.announced_runs import announce_to_launcher
-from unilab_metrics.run.bus_settings import read_settings, write_settings
+from unilab_metrics.run.bus_settings import add_spools, read_settings, write_settings
+from unilab_metrics.run.first_rank_zero import has_rank_zero
 from unilab_metrics.run.launch_file import announce_run
 from unilab_metrics.run.launch_key import ProcessName
 from unilab_metrics.run.processes import Helper, last_log_line, start_aggregator
@@ -47,11 +48,19 @@ def open_run(
     run_dir.mkdir(parents=True, exist_ok=True)
     run_dir = run_dir.resolve()
     private_directory(bus_directory(run_dir))
-    write_settings(run_dir, launch=launch, backends=backends, log_interval=log_interval, bind=bind)
-    write_run_config(run_dir, run, config, started)
-    with contextlib.suppress(OSError, StorageError):
-        # Without it the other ranks need the directory as an argument or from the environment.
-        announce_run(launch, run_dir, keeper)
+    is_second = has_rank_zero(run_dir)
+    if is_second:
+        add_spools(run_dir, launch)
+    else:
+        write_settings(
+            run_dir, launch=launch, backends=backends, log_interval=log_interval, bind=bind
+        )
+        write_run_config(run_dir, run, config, started)
+    # The file of one launch is the first one's, and must not go with the second.
+    if not is_second or read_settings(run_dir).launch != launch:
+        with contextlib.suppress(OSError, StorageError):
+            # Without it the other ranks need the directory as an argument or from the environment.
+            announce_run(launch, run_dir, keeper)
     # The aggregator does it again, but whoever looks now is to see that a run is coming.
     registry.register(run_dir, os.getpid())
     announce_to_launcher(os.environ, run_dir)
