@@ -7,7 +7,7 @@ not be logged is counted in :attr:`Publisher.dropped`.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 from time import monotonic_ns
 from typing import Any, final
@@ -273,6 +273,10 @@ class Publisher(Emitter):
         elif self._spool.inactive != losses.FORKED and not closing.wait(timeout_s):
             unsent.say(unsent.still_closing(self.unsent), is_exiting=self._is_exiting)
         return bool(closing.delivered)
+
+    def when_closed(self, call: Callable[[], None]) -> None:
+        """Call it at the end of :meth:`close`, in the thread that closes."""
+        self._closing.afterwards.append(call)
 
     def _at_exit(self) -> None:
         seen = self._shipper is not None and self._shipper.bus_seen
