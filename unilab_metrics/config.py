@@ -40,6 +40,9 @@ AGGREGATOR_LOG_FILE = "aggregator.log"
 BACKENDS = ("tensorboard",)
 """What a run can be written into."""
 
+SIDECARS = ("off", "auto", "tmux")
+"""What ``init()`` may be asked to open."""
+
 OFF_POLICY = ("sac", "fast_sac", "flash_sac", "appo")
 """Algorithms whose backends put values on the axis of environment steps."""
 

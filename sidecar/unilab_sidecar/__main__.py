@@ -4,13 +4,9 @@ from __future__ import annotations
 
 import argparse
 import os
-import signal
 import sys
-import threading
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from types import FrameType
-from typing import TextIO
 
 from unilab_metrics.errors import (
     ConnectionFileError,
@@ -20,15 +16,22 @@ from unilab_metrics.errors import (
 )
 from unilab_sidecar.alerts import cut_off
 from unilab_sidecar.batch import Failure
+from unilab_sidecar.charsets import shows_unicode
 from unilab_sidecar.feed import Feed, UpdateSource
-from unilab_sidecar.plain import INTERVAL_S, run_plain
+from unilab_sidecar.json_lines import JsonTeller
+from unilab_sidecar.metric_lines import MetricTeller
+from unilab_sidecar.plain import INTERVAL_S, LineTeller, Teller
+from unilab_sidecar.printing import run_printed, turn_off
 from unilab_sidecar.summary_file import read_summary
+from unilab_sidecar.viewing import THEMES
 
 _EXAMPLES = """\
 examples:
   python -m unilab_sidecar logs/sac/reach/2026-03-09_18-30-00_numpy
-  python -m unilab_sidecar RUN_DIR --plain | tee progress.txt
+  python -m unilab_sidecar RUN_DIR --lines | tee progress.txt
   python -m unilab_sidecar RUN_DIR --once
+  python -m unilab_sidecar RUN_DIR --plain --filter loss
+  python -m unilab_sidecar RUN_DIR --once --json | jq .metrics
   python -m unilab_sidecar tcp://10.0.0.5:7400 --key watch.key
 
 exit codes: 0 closed, run ended, or nobody reads the lines, 1 unexpected, or lines cannot be
@@ -36,6 +39,13 @@ written, 2 usage, 3 run not found,
 4 no live run, no answer, or the run was cut off (of which a screen stays open),
 5 key refused, also later on (of which a screen stays open), 6 damaged or unknown version
 """
+
+
+_FORMS = {
+    "lines": "a line for people every few seconds, as also without a terminal",
+    "plain": "a line `name value age` per metric, sorted; then of what changes: for screen readers",
+    "json": "an object per line",
+}
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -74,10 +84,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         run_dir="" if address else options.run,
     )
     once = bool(options.once)
-    if options.plain or once or not can_show_screen(os.environ, launched=launched):
-        failure = _run_plain(feed, once=once, wait=wait, interval_s=float(options.interval))
+    is_printed = options.form is not None or once
+    if is_printed or not can_show_screen(os.environ, launched=launched):
+        failure = run_printed(feed, _teller(options), once=once, wait=wait)
     else:
-        failure, return_code = _run_screen(feed, exit_with_run=bool(options.exit_with_run))
+        failure, return_code = _run_screen(feed, options)
         if failure is None:
             return return_code
     return ExitCode.OK if failure is None else _give_up(failure.text, failure.exit_code)
@@ -106,63 +117,30 @@ def can_show_screen(environ: Mapping[str, str], *, launched: bool) -> bool:
         return launched
 
 
-def _run_screen(feed: Feed, *, exit_with_run: bool) -> tuple[Failure | None, int]:
+def _teller(options: argparse.Namespace) -> Teller:
+    interval_s, wanted = float(options.interval), str(options.filter)
+    if options.form == "plain":
+        return MetricTeller(interval_s, wanted)
+    return JsonTeller(interval_s, wanted) if options.form == "json" else LineTeller(interval_s)
+
+
+def _run_screen(feed: Feed, options: argparse.Namespace) -> tuple[Failure | None, int]:
     # Textual takes a while to import, and plain lines do not need it.
     from unilab_sidecar.app import SidecarApp
 
-    app = SidecarApp(feed, exit_with_run=exit_with_run)
+    unicode = shows_unicode(os.environ) if options.unicode is None else bool(options.unicode)
+    app = SidecarApp(
+        feed,
+        exit_with_run=bool(options.exit_with_run),
+        unicode=unicode,
+        theme=options.theme or "",
+        shows_cursor=bool(options.cursor),
+        environ=dict(os.environ),
+        remembers=True,
+    )
     # Nothing here is clicked, and text is selected and copied as in any terminal.
     failure = app.run(mouse=False)
     return failure, app.return_code or 0
-
-
-def _run_plain(feed: Feed, *, once: bool, wait: bool, interval_s: float) -> Failure | None:
-    stopped = threading.Event()
-
-    def stop(_number: int, _frame: FrameType | None) -> None:
-        stopped.set()
-
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, stop)
-    thread = threading.Thread(target=feed.run, name="sidecar-feed", daemon=True)
-    thread.start()
-    # A descriptor that was closed makes no stream at all.
-    output: TextIO = sys.stdout or Path(os.devnull).open("w")  # noqa: SIM115
-    if callable(reconfigure := getattr(output, "reconfigure", None)):
-        reconfigure(errors="replace")
-
-    def write(text: str) -> None:
-        try:
-            output.write(text + "\n")
-            output.flush()
-        except OSError as error:
-            raise _OutputError(error) from error
-
-    try:
-        return run_plain(
-            feed, write, once=once, wait=wait, interval_s=interval_s, stopped=stopped.is_set
-        )
-    except _OutputError as error:
-        _turn_off(output)
-        return error.failure
-    finally:
-        feed.stop()
-        thread.join(timeout=2.0)
-
-
-class _OutputError(Exception):
-    """Lines cannot be written any more. ``failure``: ``None`` if nobody reads them."""
-
-    def __init__(self, error: OSError) -> None:
-        super().__init__(str(error))
-        text = f"standard output: {error.strerror or error}"
-        is_unread = isinstance(error, BrokenPipeError)
-        self.failure = None if is_unread else Failure(text, ExitCode.UNEXPECTED)
-
-
-def _turn_off(stream: TextIO) -> None:
-    # What is still buffered must not raise at exit.
-    os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
 def _give_up(text: str, exit_code: int) -> int:
@@ -171,7 +149,7 @@ def _give_up(text: str, exit_code: int) -> int:
             sys.stderr.write(f"unilab-sidecar: {text}\n")
             sys.stderr.flush()
         except OSError:
-            _turn_off(sys.stderr)
+            turn_off(sys.stderr)
     return exit_code
 
 
@@ -186,19 +164,37 @@ def _parser() -> argparse.ArgumentParser:
         "run", metavar="RUN", help="directory of the run, or tcp://HOST:PORT with --key"
     )
     parser.add_argument("--key", metavar="FILE", help="the run's key for watching")
-    parser.add_argument("--plain", action="store_true", help="lines of text, no escape codes")
-    parser.add_argument("--once", action="store_true", help="print one line and end")
+    forms = parser.add_mutually_exclusive_group()
+    for form, words in _FORMS.items():
+        forms.add_argument(f"--{form}", dest="form", action="store_const", const=form, help=words)
+    parser.add_argument("--once", action="store_true", help="the numbers of now, and end")
+    parser.add_argument(
+        "--filter",
+        default="",
+        metavar="TEXT",
+        help="only these metrics of --plain and --json: words, !not, /regex/",
+    )
     parser.add_argument(
         "--interval",
         type=float,
         default=INTERVAL_S,
         metavar="S",
-        help="seconds between two plain lines, %(default)g by default",
+        help="seconds between two of them, %(default)g by default",
     )
     parser.add_argument(
         "--wait",
         action="store_true",
         help="wait for the run's start, for its next attempt, or for a key to be taken again",
+    )
+    parser.add_argument("--theme", choices=THEMES, help="colours of the screen")
+    parser.add_argument(
+        "--unicode",
+        action=argparse.BooleanOptionalAction,
+        default=None,
+        help="more than ASCII on the screen; by default what the locale says",
+    )
+    parser.add_argument(
+        "--cursor", action="store_true", help="leave the terminal's cursor visible on the screen"
     )
     parser.add_argument(
         "--exit-with-run", action="store_true", help="close a few seconds after the run's end"

@@ -14,7 +14,7 @@ import click
 
 from unilab_metrics import __version__
 from unilab_metrics.cli.output import prepare_streams, say
-from unilab_metrics.errors import ExitCode, UnilabMetricsError
+from unilab_metrics.errors import ExitCode, MissingPackageError, UnilabMetricsError
 
 # \b keeps click from joining the lines of a paragraph.
 _EPILOG = """\b
@@ -29,10 +29,11 @@ Examples
 \b
 Exit codes
   0    done
-  1    unexpected error; also an output that takes nothing, but not one that nobody reads
+  1    unexpected error, a package that is missing, or an output that cannot be written;
+       who has read enough may close it (`| head`)
   2    wrong usage
   3    no run in that directory
-  4    no live run
+  4    no live run: none on this machine, none at that address, or one that was cut off
   5    refused: another process holds the run, or a key is not taken
   6    damaged files, or of a version that this program does not know
   7    verification failed
@@ -40,6 +41,7 @@ Exit codes
   130  interrupted
 """
 
+_OURS = frozenset({"unilab_metrics", "unilab_schema", "unilab_sidecar"})
 _COMMANDS = {
     "demo": ("unilab_metrics.cli.demo", "Train a small real job and watch it."),
     "run": ("unilab_metrics.cli.run", "Run any training and watch it."),
@@ -94,6 +96,12 @@ class CommandGroup(click.Group):
             ctx.exit(int(error.exit_code))
         except (OSError, MemoryError) as error:
             say(f"unilab-metrics: {_fact(error)}", err=True)
+            ctx.exit(int(ExitCode.UNEXPECTED))
+        except ModuleNotFoundError as error:
+            package = (error.name or "").partition(".")[0]
+            if not package or package in _OURS:
+                raise
+            say(f"unilab-metrics: {MissingPackageError('this command', package)}", err=True)
             ctx.exit(int(ExitCode.UNEXPECTED))
         except KeyboardInterrupt:
             ctx.exit(int(ExitCode.INTERRUPTED))

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
+from collections.abc import Callable
 
 from unilab_metrics import crash_points
 from unilab_metrics.publish import unsent
@@ -20,6 +22,8 @@ class Closing:
     def __init__(self) -> None:
         self.delivered: bool | None = None
         """``None`` until somebody closes, then false until everything is delivered."""
+        self.afterwards: list[Callable[[], None]] = []
+        """Called by the thread that has closed, before the others hear of the outcome."""
         self._begun = threading.Lock()
         self._ended = threading.Event()
         self._thread = 0
@@ -34,6 +38,9 @@ class Closing:
 
     def end(self) -> None:
         """Whatever came of it is known."""
+        while self.afterwards:
+            with contextlib.suppress(Exception):
+                self.afterwards.pop()()
         self._ended.set()
 
     def wait(self, timeout_s: float) -> bool:

@@ -14,7 +14,7 @@ from typing import Any, cast, get_args
 
 import numpy as np
 
-from unilab_metrics.config import BACKENDS, OFF_POLICY
+from unilab_metrics.config import BACKENDS, OFF_POLICY, SIDECARS
 from unilab_metrics.publish.scalars import to_step
 from unilab_metrics.run.binding import resolve_bind
 from unilab_schema.codec import MAX_STEP
@@ -113,6 +113,13 @@ def bind(value: Any) -> str | None:
     text = _text("bind", value, MAX_NAME_CHARS)
     resolve_bind(text, {})
     return text
+
+
+def sidecar(value: Any) -> str | None:
+    """What is to be opened for the run, perhaps nothing was said."""
+    if value is not None and value not in SIDECARS:
+        raise ValueError(f"no sidecar {value!r}; there are: {', '.join(SIDECARS)}")
+    return value
 
 
 def path(name: str, value: Any) -> Path | None:

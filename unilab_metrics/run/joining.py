@@ -65,6 +65,7 @@ class RankWish:
     log_interval: int
     expected_learners: int | None
     bind: str | None = None
+    sidecar: str = "off"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -196,7 +197,21 @@ def open_rank(wish: RankWish) -> Publisher:
     reports.publisher = publisher
     if opening is not None and config:
         _publish_config(publisher, config)
+    if opening is not None and wish.sidecar != "off":
+        _open_view(wish.sidecar, opening, place, publisher)
     return publisher
+
+
+def _open_view(asked: str, opening: RankZeroRun, place: Place, publisher: Publisher) -> None:
+    # Most trainings have no use for it, and it takes a moment to import.
+    from unilab_metrics.run.own_view import open_own_view
+
+    if opening.run_dir is None or opening.trouble:
+        return
+    view = open_own_view(asked, opening.run_dir, place, os.environ)
+    if view is not None:
+        publisher.when_closed(view.close)
+        opening.beside = view.tend
 
 
 def open_child(wish: ChildWish) -> Publisher:

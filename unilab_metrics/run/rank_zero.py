@@ -48,6 +48,8 @@ class RankZeroRun:
         self._introduce = introduce
         self._supervisor: Supervisor | None = None
         self._reaper: Reaper | None = None
+        self.beside: Callable[[], None] | None = None
+        """Looked after too, each time; never waits, never raises."""
         self.trouble = ""
         """Why the run is not open, with the path; empty once it is."""
         self._open()
@@ -59,6 +61,8 @@ class RankZeroRun:
 
     def __call__(self, *, hurry: bool, heard: Heard | None) -> str:
         """Look after the aggregator, or try again to open the run."""
+        if self.beside is not None:
+            self.beside()
         if self._supervisor is None:
             self._open()
         if self._supervisor is None:

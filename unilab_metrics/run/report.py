@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from unilab_metrics.config import RUN_SUMMARY_FILE
+from unilab_metrics.errors import MissingPackageError
 from unilab_metrics.outcome import COMPLETED
 from unilab_metrics.run.summary import read_summary
 from unilab_metrics.storage.lease import settled_pid
@@ -16,10 +17,13 @@ from unilab_metrics.transport.rendezvous import aggregator_lease
 from unilab_metrics.wording import counted
 
 
-def report_lines(run_dir: Path, *, stopped_by: int | None = None) -> list[str]:
+def report_lines(
+    run_dir: Path, *, stopped_by: int | None = None, with_backends: bool = True
+) -> list[str]:
     """Where the run lies, what every backend holds and what was lost. Never raises.
 
     ``stopped_by``: the signal with which the launcher was asked to stop the training.
+    ``with_backends``: reads their files, which takes a while for a long run.
     """
     lines = [f"Run directory  {_short(run_dir)}"]
     summary = read_summary(run_dir)
@@ -33,7 +37,7 @@ def report_lines(run_dir: Path, *, stopped_by: int | None = None) -> list[str]:
         + f", {counted(bus.get('world_size', 1), 'rank')}"
         + f", {counted(len(bus.get('sources', [])), 'source')}",
     ]
-    for name in bus.get("backends", {}):
+    for name in bus.get("backends", {}) if with_backends else ():
         title, text = _backend(name, run_dir)
         lines.append(f"{title:<14} {text}")
     return [*lines, f"Dropped        {_dropped(bus)}"]
@@ -64,7 +68,7 @@ def _tensorboard(run_dir: Path) -> str:
 
     try:
         counts = points_per_tag(run_dir)
-    except OSError as error:
+    except (OSError, MissingPackageError) as error:
         return f"cannot be read: {error}"
     if not counts:
         return "no points"

@@ -8,12 +8,12 @@ goes wrong gives a publisher that counts its calls and warns once.
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import msgspec
 
-from unilab_metrics.config import BACKENDS, is_disabled
+from unilab_metrics.config import BACKENDS, SIDECAR_VARIABLE, SIDECARS, is_disabled
 from unilab_metrics.publish import losses
 from unilab_metrics.publish.losses import Losses
 from unilab_metrics.publish.no_spool import NoSpool
@@ -45,6 +45,7 @@ def init(
     log_interval: int = 1,
     expected_learners: int | None = None,
     bind: str | None = None,
+    sidecar: str | None = None,
 ) -> Publisher:
     """The publisher of this rank of a training; on global rank 0 also the run itself.
 
@@ -69,6 +70,13 @@ def init(
     nodes and remote viewers, always with keys: ``tcp://HOST``, ``tcp://HOST:PORT``, ``tcp://*``,
     ``auto`` (this node's address) or ``none``; by default ``UNILAB_METRICS_BIND``, else ``auto``
     if the launcher says that the job spans several nodes.
+
+    ``sidecar``: ``auto`` shows the run by itself, ``tmux`` in a pane beside this one, ``off`` not at
+    all; by default ``UNILAB_METRICS_SIDECAR``, else ``off``. ``auto`` takes the terminal if input,
+    output and errors are one, we are in its foreground, and rank 0 is alone on its node: until
+    ``close()`` what this process and its children print is in ``console.log`` of the run and their
+    input is at its end; then the terminal is as before, with the last lines. Elsewhere there is a
+    plain line every ten seconds. Rank 0 only; under ``unilab-metrics run`` that one shows the run.
 
     Sets ``UNILAB_METRICS_*`` in ``os.environ`` for child processes, which call
     :func:`connect`. With ``UNILAB_METRICS_DISABLED=1`` nothing is done.
@@ -102,6 +110,7 @@ def init(
         log_interval=arguments.log_interval(log_interval),
         expected_learners=arguments.expected_learners(expected_learners, size),
         bind=arguments.bind(bind),
+        sidecar=arguments.sidecar(sidecar) or _sidecar(os.environ),
     )
     if is_disabled(os.environ):
         return disabled_publisher(key, run)
@@ -109,6 +118,12 @@ def init(
         return open_rank(wish)
     except Exception as error:  # noqa: BLE001 (no training ends because its metrics cannot start)
         return _unavailable(key, run, error)
+
+
+def _sidecar(environ: Mapping[str, str]) -> str:
+    """What a user has asked for a training that does not say it."""
+    asked = environ.get(SIDECAR_VARIABLE, "").strip().lower()
+    return asked if asked in SIDECARS else "off"
 
 
 def connect(

@@ -46,7 +46,7 @@ class View:
         that Ctrl+C is ours to handle.
         """
         pace = [] if interval_s is None else ["--interval", f"{interval_s:g}"]
-        command = sidecar_command(run_dir, "--plain", "--launched", "--exit-with-run", *pace)
+        command = sidecar_command(run_dir, "--lines", "--launched", "--exit-with-run", *pace)
         with unforked():
             process = Helper(
                 command,

@@ -1,0 +1,249 @@
+"""``unilab-metrics run -- CMD``: output, terminal, signals and exit codes of any training."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from case_runs import ended, leftovers, processes
+from pty_terminals import PtyTerminal
+from real_runs import until
+from watched_trainings import PrintingTraining, is_as_before, started, until_screen
+
+LAUNCHER = [sys.executable, "-m", "unilab_metrics", "run"]
+ALL_KINDS = ("BEFORE INIT", "OF PYTHON", "OF A C LIBRARY", "OF A CHILD", "OF ITS ERRORS")
+
+
+@pytest.fixture
+def training(tmp_path: Path) -> Iterator[PrintingTraining]:
+    yield PrintingTraining(tmp_path / "run")
+    for process in processes():
+        process.kill()
+
+
+@pytest.fixture
+def terminal(training: PrintingTraining) -> Iterator[PtyTerminal]:
+    opened = PtyTerminal(*training.launched())
+    yield opened
+    opened.close()
+
+
+def run(*words: str, say: str = "") -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [*LAUNCHER, *words], input=say, capture_output=True, text=True, timeout=60, check=False
+    )
+
+
+def test_a_command_without_a_run_is_as_if_started_alone() -> None:
+    done = run("--", "sh", "-c", "cat; echo error >&2; exit 3", say="from a pipe\n")
+    assert (done.returncode, done.stdout) == (3, "from a pipe\nerror\n")
+    assert done.stderr == ""
+
+
+def test_exit_codes_are_those_of_a_shell() -> None:
+    assert run("--", "sh", "-c", "kill -9 $$").returncode == 137
+    missing = run("--", "no-such-command")
+    assert missing.returncode == 127
+    assert missing.stderr == "unilab-metrics: no-such-command: No such file or directory\n"
+    assert run("--", "/").returncode == 126
+    assert run("--sidecar", "on", "--", "true").returncode == 2
+
+
+def test_nothing_of_a_fast_writer_is_lost_before_a_slow_reader() -> None:
+    done = subprocess.run(
+        f"{sys.executable} -m unilab_metrics run -- seq 1 3000000 | (sleep 1; sha256sum)"
+        "; seq 1 3000000 | sha256sum",
+        shell=True, capture_output=True, text=True, timeout=60, check=True,
+    )  # fmt: skip
+    ours, theirs = done.stdout.splitlines()
+    assert ours == theirs
+
+
+@pytest.mark.slow
+def test_without_a_terminal_the_output_and_plain_lines_are_shown(
+    training: PrintingTraining,
+) -> None:
+    command = training.launched("--plain-interval", "0.5")
+    with subprocess.Popen(
+        command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as launcher:
+        until(lambda: training.iterations() > 60, 30.0)
+        training.stop()
+        output, errors = launcher.communicate(timeout=60)
+    assert launcher.returncode == 0, errors
+    assert errors == ""
+    lines = output.replace("\r", "\n").splitlines()
+    assert lines[0] == "BEFORE INIT"
+    assert len([line for line in lines if line.startswith("iter ")]) > 1, "each on its own line"
+    assert output.index("AFTER CLOSE") < output.index("Run directory")
+    assert "\x1b" not in output
+    console = training.console()
+    assert [console.count(words) for words in ALL_KINDS] == [1, 1, 1, 1, 1]
+    assert console.endswith("AFTER CLOSE\n")
+    ended(training.run_dir)
+
+
+@pytest.mark.slow
+def test_on_a_terminal_the_sidecar_has_it_until_the_end(
+    terminal: PtyTerminal, training: PrintingTraining
+) -> None:
+    terminal.until_shown("BEFORE INIT")
+    until_screen(terminal)
+    assert "LOOP" not in terminal.screen.text
+    terminal.resize(72, 24)
+    terminal.until(lambda: terminal.screen.lines[0].startswith("╭"))
+    training.goes_on(terminal)
+    training.stop()
+    assert terminal.wait(60.0) == 0
+    assert is_as_before(terminal)
+    last = terminal.screen.text
+    assert last.index("AFTER CLOSE") < last.index("Run directory")
+    assert all(words in training.console() for words in ALL_KINDS)
+    ended(training.run_dir)
+
+
+@pytest.mark.slow
+def test_ctrl_c_closes_the_sidecar_then_interrupts_the_training(
+    terminal: PtyTerminal, training: PrintingTraining
+) -> None:
+    until_screen(terminal)
+    terminal.type("\x03")
+    terminal.until_shown("training goes on; Ctrl+C")
+    assert is_as_before(terminal)
+    training.goes_on(terminal)
+    terminal.until_shown("LOOP")
+    terminal.type("\x03")
+    assert terminal.wait(60.0) == 130
+    assert "KeyboardInterrupt" in terminal.screen.text
+    assert is_as_before(terminal)
+    assert ended(training.run_dir).history.ended == "failed"
+
+
+@pytest.mark.slow
+def test_a_killed_sidecar_and_a_killed_copier_cost_the_training_nothing(
+    terminal: PtyTerminal, training: PrintingTraining
+) -> None:
+    until_screen(terminal)
+    copier = started("unilab_metrics.run.copier")
+    copier.kill()
+    started("unilab_sidecar").kill()
+    terminal.until_shown("training goes on; Ctrl+C stops it")
+    assert is_as_before(terminal)
+    training.goes_on(terminal, by=30)
+    training.stop()
+    assert terminal.wait(60.0) == 0
+    assert training.console().endswith("AFTER CLOSE\n")
+    assert "Status         completed" in terminal.screen.text
+    ended(training.run_dir)
+
+
+@pytest.mark.slow
+def test_a_killed_launcher_costs_the_view_only(
+    terminal: PtyTerminal, training: PrintingTraining
+) -> None:
+    until_screen(terminal)
+    terminal.process.kill()
+    terminal.until(lambda: not processes("unilab_sidecar"))
+    terminal.read(0.2)
+    assert is_as_before(terminal)
+    training.goes_on(terminal, by=30)
+    training.stop()
+    until(lambda: training.console().endswith("AFTER CLOSE\n"), 30.0)
+    assert ended(training.run_dir).history.ended == "completed"
+
+
+@pytest.mark.slow
+def test_a_killed_training_leaves_the_terminal_and_its_last_lines(
+    terminal: PtyTerminal, training: PrintingTraining
+) -> None:
+    until_screen(terminal)
+    training.process().kill()
+    assert terminal.wait(60.0) == 137
+    assert is_as_before(terminal)
+    assert "LOOP" in terminal.screen.text
+    assert "The command was killed by SIGKILL." in terminal.screen.text
+    ended(training.run_dir)
+
+
+SEVERAL = """
+import os, sys, time
+import unilab_metrics as um
+for name in "ab":
+    print(f"before {name}", flush=True)
+    with um.init(algorithm="ppo", run_dir=sys.argv[1] + name) as publisher:
+        print(f"in {name}", flush=True)
+        for iteration in range(5):
+            publisher.log({"Loss/value": 1.0}, iteration=iteration)
+"""
+
+
+@pytest.mark.slow
+def test_each_of_several_runs_has_its_own_output(tmp_path: Path) -> None:
+    done = run("--", sys.executable, "-c", SEVERAL, str(tmp_path / "run-"))
+    assert done.returncode == 0, done.stderr
+    first, second = (tmp_path / f"run-{name}" / "console.log" for name in "ab")
+    # What was printed just before a run is opened may be read only after it.
+    assert first.read_text().splitlines()[:2] == ["before a", "in a"]
+    assert second.read_text().splitlines()[-1] == "in b"
+    assert done.stdout.count("Run directory") == 2
+    until(lambda: leftovers() == [])
+
+
+STUBBORN = "trap '' INT TERM; echo ready; setsid -w sleep 60 & wait; sleep 60"
+
+
+def test_a_second_ctrl_c_kills_also_what_has_a_session_of_its_own() -> None:
+    with subprocess.Popen(
+        [*LAUNCHER, "--", "bash", "-c", STUBBORN], stdout=subprocess.PIPE, text=True
+    ) as launcher:
+        assert launcher.stdout is not None
+        assert launcher.stdout.readline() == "ready\n"
+        until(lambda: len(processes("sleep")) >= 1)
+        launcher.send_signal(signal.SIGINT)
+        assert "Ctrl+C again kills it" in launcher.stdout.readline()
+        launcher.send_signal(signal.SIGINT)
+        assert launcher.wait(20) == 137
+    until(lambda: not processes("sleep"))
+
+
+def test_sigterm_and_sigusr1_are_passed_on() -> None:
+    code = (
+        "trap 'echo requeued; exit 9' USR1; trap 'echo stopped; exit 7' TERM;"
+        "echo ready; while :; do sleep 0.1; done"
+    )
+    for number, word, status in ((signal.SIGUSR1, "requeued", 9), (signal.SIGTERM, "stopped", 7)):
+        with subprocess.Popen(
+            [*LAUNCHER, "--", "bash", "-c", code], stdout=subprocess.PIPE, text=True
+        ) as launcher:
+            assert launcher.stdout is not None
+            assert launcher.stdout.readline() == "ready\n"
+            launcher.send_signal(number)
+            assert word in launcher.stdout.read()
+            assert launcher.wait(20) == status
+
+
+def test_off_leaves_the_terminal_to_the_command() -> None:
+    asks = "name = input('who? '); print('hello', name); import os; print(os.isatty(1))"
+    terminal = PtyTerminal(*LAUNCHER, "--sidecar", "off", "--", sys.executable, "-c", asks)
+    try:
+        terminal.until_shown("who?")
+        terminal.type("you\r")
+        assert terminal.wait() == 0
+        assert "hello you" in terminal.screen.text
+        assert "True" in terminal.screen.text
+    finally:
+        terminal.close()
+
+
+def test_a_question_on_a_terminal_gets_the_end_of_the_input() -> None:
+    terminal = PtyTerminal(*LAUNCHER, "--", sys.executable, "-c", "input('who? ')")
+    try:
+        assert terminal.wait() == 1
+        assert "EOFError" in terminal.screen.text
+        assert is_as_before(terminal)
+    finally:
+        terminal.close()

@@ -1,0 +1,196 @@
+"""``init(sidecar=...)``: the view that a training opens for itself.
+
+Nothing here is on a training's way: its output goes into a pipe that another process empties, the
+terminal belongs to a companion process, and the only thread that looks after both is the one that
+ships frames. What cannot be opened is not, and what dies is replaced or done without.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import subprocess
+import sys
+import termios
+import threading
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Protocol, final
+
+from unilab_metrics.publish.forking import unforked
+from unilab_metrics.run import tmux
+from unilab_metrics.run.announced_runs import is_launched
+from unilab_metrics.run.capture import Capture
+from unilab_metrics.run.processes import Helper, helper_python, python_environment
+from unilab_metrics.run.ranks import Place
+from unilab_metrics.run.terminal import TerminalState, can_take_terminal
+from unilab_metrics.run.view import View
+from unilab_metrics.storage.standard_streams import above_standard_streams
+
+INTERVAL_S = 10.0
+"""Between two plain lines."""
+_END_S = 6.0
+_LAST_LINE_S = 1.0
+_COMPANION_GONE_S = 1.5
+"""How long its sidecar may take to leave the screen when its companion was killed."""
+
+
+class OwnView(Protocol):
+    """What ``init()`` has opened."""
+
+    def tend(self) -> None:
+        """Called by the shipper's thread about once a second; never waits, never raises."""
+        ...
+
+    def close(self) -> None:
+        """The run is over; the terminal is the training's again. Idempotent, never raises,
+        waits a few seconds at most. Nothing happens in a forked child."""
+        ...
+
+
+def open_own_view(
+    asked: str, run_dir: Path, place: Place, environ: Mapping[str, str]
+) -> OwnView | None:
+    """``asked``: ``auto`` or ``tmux``; ``None`` where nothing is opened: under our launcher, in a
+    notebook, on other ranks than the first, or if it fails. Never raises."""
+    if place.rank != 0 or is_launched(environ) or "ipykernel" in sys.modules:
+        return None
+    try:
+        if asked == "tmux" and tmux.is_in_tmux(environ):
+            tmux.start_pane(run_dir)
+            return None
+        is_only_one = "1" in {str(place.world_size), environ.get("LOCAL_WORLD_SIZE")}
+        if asked == "auto" and is_only_one and can_take_terminal(environ):
+            return _Screen(run_dir)
+        return _Lines(run_dir)
+    except (OSError, termios.error):
+        return None
+
+
+@final
+class _Lines:
+    """One plain line per interval on the training's own output, which stays as it is."""
+
+    def __init__(self, run_dir: Path) -> None:
+        self._pid = os.getpid()
+        self._view: View | None = View.lines(run_dir, interval_s=INTERVAL_S)
+
+    def tend(self) -> None:
+        if self._view is not None and self._view.exit_status is not None:
+            self._view = None
+
+    def close(self) -> None:
+        view, self._view = self._view, None
+        if view is not None and os.getpid() == self._pid:
+            with contextlib.suppress(OSError):
+                view.close(_LAST_LINE_S)
+
+
+@final
+class _Screen:
+    """The terminal is the companion's, the training has a pipe and no input."""
+
+    def __init__(self, run_dir: Path) -> None:
+        self._pid = os.getpid()
+        self._lock = threading.Lock()
+        self._is_over = False
+        self._terminal = TerminalState()
+        self._gone_s: float | None = None
+        with contextlib.ExitStack() as undo:
+            self._saved = [_kept(fd) for fd in range(3)]
+            undo.callback(self._close_saved)
+            self._capture = Capture(run_dir)
+            undo.callback(self._capture.close)
+            control, self._control = map(above_standard_streams, os.pipe())
+            undo.callback(os.close, self._control)
+            try:
+                self._companion = self._start_companion(run_dir, control)
+            finally:
+                os.close(control)
+            self._capture.forget_tee()
+            _flush()
+            null = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
+            for source, fd in ((null, 0), (self._capture.sink.fileno(), 1)):
+                os.dup2(source, fd)
+            os.dup2(1, 2)
+            os.close(null)
+            self._capture.sink.close()
+            undo.pop_all()
+
+    def tend(self) -> None:
+        if self._is_over or not self._lock.acquire(blocking=False):
+            return
+        try:
+            if self._is_over:
+                return
+            self._capture.tend()
+            if self._companion.poll() is None:
+                return
+            if self._gone_s is None:
+                self._gone_s = time.monotonic()
+            elif time.monotonic() - self._gone_s > _COMPANION_GONE_S:
+                self._give_back()
+        except OSError:
+            pass
+        finally:
+            self._lock.release()
+
+    def close(self) -> None:
+        if os.getpid() != self._pid:
+            return
+        with self._lock:
+            if self._is_over:
+                return
+            _flush()
+            with contextlib.suppress(OSError):
+                os.write(self._control, b".")
+            try:
+                self._companion.wait(_END_S)
+            except subprocess.TimeoutExpired:
+                self._companion.kill()
+                self._companion.wait()
+                # Its sidecar leaves the screen when it sees that.
+                time.sleep(_COMPANION_GONE_S)
+            self._give_back()
+
+    def _give_back(self) -> None:
+        self._is_over = True
+        if self._companion.returncode:
+            self._terminal.restore(modes=True)
+        _flush()
+        for fd, saved in enumerate(self._saved):
+            os.dup2(saved, fd)
+        self._close_saved()
+        os.close(self._control)
+        self._capture.close()
+
+    def _start_companion(self, run_dir: Path, control: int) -> Helper:
+        tee = self._capture.tee
+        fds = ["--control", str(control), "--tee", str(tee), "--interval", str(INTERVAL_S)]
+        module = "unilab_metrics.run.companion"
+        with unforked():
+            return Helper(
+                [
+                    *(helper_python(os.environ), "-m", module, os.fspath(run_dir)),
+                    *("--parent", str(os.getpid()), *fds),
+                ],
+                env=python_environment(os.environ),
+                pass_fds=[control, tee],
+            )
+
+    def _close_saved(self) -> None:
+        while self._saved:
+            os.close(self._saved.pop())
+
+
+def _kept(fd: int) -> int:
+    return fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, 3)
+
+
+def _flush() -> None:
+    for stream in (sys.stdout, sys.stderr):
+        with contextlib.suppress(Exception):
+            flush: Any = stream.flush
+            flush()
