@@ -33,6 +33,7 @@ from unilab_sidecar.chart_panes import ChartData
 from unilab_sidecar.colours import WithoutColour, usual_theme, wants_no_colour
 from unilab_sidecar.feed import Feed
 from unilab_sidecar.picture import Picture
+from unilab_sidecar.rank_table import RankStore
 from unilab_sidecar.saved_view import load_saved, restored, save
 from unilab_sidecar.series import Series
 from unilab_sidecar.snapshot import shortened, write_snapshot
@@ -40,6 +41,7 @@ from unilab_sidecar.terminal_driver import TerminalDriver
 from unilab_sidecar.text import plain
 from unilab_sidecar.themes import THEMES
 from unilab_sidecar.viewing import ViewState, press
+from unilab_sidecar.views import ranks
 from unilab_sidecar.views.charts import usual
 from unilab_sidecar.widgets.sheet import Sheet
 from unilab_sidecar.widgets.title_bar import TitleBar
@@ -101,6 +103,8 @@ class SidecarApp(App[Failure | None]):
         self._newest = self._picture = Picture()
         self._charts = ChartKeeping(partial(usual, most=_USUAL_KEPT))
         self._charts.choose(self._state.chart.tags)
+        self._ranks = RankStore()
+        self._rank_table = self._ranks.table()
         self._known: tuple[str, ...] = ()
         self._title_bar = TitleBar(unicode=unicode)
         self._sheet = Sheet()
@@ -161,8 +165,12 @@ class SidecarApp(App[Failure | None]):
                 return
             self._series.add(batch)
             self._charts.add(batch.records, is_paused=is_paused)
+            for answer in batch.answers:
+                self._ranks.add(answer, self._newest.run.algorithm)
         if batches:
             self._newest = self._series.picture()
+        if self._state.view == "ranks" and not is_paused:
+            self._feed.ask(ranks.wanted(self._newest, self._state.ranks))
         if batches or is_paused or self._note:
             self._paint()
         if self._series.behind and not self._catching_up:
@@ -266,13 +274,15 @@ class SidecarApp(App[Failure | None]):
     def _shown(self) -> showing.Shown:
         if self._state.paused_unix_s is None:
             self._picture = self._newest
+            self._rank_table = self._ranks.table(self._known, self._picture.sources)
         tags = self._picture.readings
         if len(tags) != len(self._known):
             self._known = tuple(sorted(tags))
         charts = ChartData(self._charts.store, self._known)
         if self._note and time.monotonic() >= self._noted_until_s:
             self._note = ""
-        return showing.Shown(self._picture, charts, time.time(), self._unicode, self._note)
+        table = self._rank_table
+        return showing.Shown(self._picture, charts, table, time.time(), self._unicode, self._note)
 
     def _screen(self) -> showing.Screen:
         return showing.screen(self._shown(), self._state, *self.size)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from unilab_metrics.errors import ExitCode
 from unilab_metrics.wording import counted
@@ -54,26 +54,77 @@ def format_line(picture: Picture) -> str:
     return "  ".join(fields)
 
 
+class Teller(Protocol):
+    """Turns pictures into lines of output."""
+
+    def once(self, picture: Picture) -> list[str]:
+        """All that is to be said at this moment."""
+        ...
+
+    def tell(self, picture: Picture, now_s: float, *, is_over: bool) -> list[str]:
+        """What is to be said now, if anything. ``now_s``: on any clock that only rises;
+        ``is_over``: nothing follows."""
+        ...
+
+
+class LineTeller:
+    """One line for people per update and interval, and what holds the training up when that
+    changes."""
+
+    def __init__(self, interval_s: float = INTERVAL_S) -> None:
+        self._interval_s = interval_s
+        self._said: str = ""
+        self._said_of, self._said_s = _About(None, "", 0), -math.inf
+        self._told: Rule | None = None
+
+    def once(self, picture: Picture) -> list[str]:
+        """One line, with the end of the run if it has one."""
+        ended = picture.ended is not None and picture.iteration is not None
+        slow = f"  {bottleneck_line(picture)}" if picture.bottleneck is not None else ""
+        return [format_line(picture) + slow + (f"  {_end(picture)}" if ended else "")]
+
+    def tell(self, picture: Picture, now_s: float, *, is_over: bool) -> list[str]:
+        """The next line if it is time for one, and at the end its last words."""
+        lines: list[str] = []
+        about = _About(picture.iteration, state(picture).text[:1], len(alerts(picture)))
+        wait_s = (
+            self._interval_s if about != self._said_of else max(QUIET_INTERVAL_S, self._interval_s)
+        )
+        if is_over or now_s - self._said_s >= wait_s:
+            text = format_line(picture)
+            if text != self._said and (picture.iteration is not None or not picture.ended):
+                lines.append(text)
+            self._said, self._said_of, self._said_s = text, about, now_s
+        rule = picture.bottleneck.rule if picture.bottleneck is not None else None
+        if rule != self._told and not is_over:
+            lines.append(bottleneck_line(picture))
+            self._told = rule
+        if is_over and picture.ended is not None:
+            lines.append("  ".join([_end(picture), *_of_no_iteration(picture)]))
+        return lines
+
+
 def run_plain(
     feed: Feed,
     write: Callable[[str], None],
     *,
     once: bool = False,
     wait: bool = False,
+    teller: Teller | None = None,
     interval_s: float = INTERVAL_S,
     clock_s: Callable[[], float] = time.monotonic,
     stopped: Callable[[], bool] = lambda: False,
 ) -> Failure | None:
-    """Writes lines until the run has ended or nobody is at work on it, or one line with
-    ``once``. ``wait``: a run that was cut off may go on.
+    """Writes lines until the run has ended or nobody is at work on it, or those of one moment
+    with ``once``. ``wait``: a run that was cut off may go on. ``teller``: what the lines say, by
+    default one for people every ``interval_s``.
 
     The feed runs in another thread. Returns why the feed had to give up, or that the aggregator
     does not let us in any more (unless ``wait`` is given: the key may come back), else ``None``;
     after a run that was cut off, the exit code without a text, because the lines have said it.
     """
     series = Series(feed.run_dir)
-    said, said_of, said_s = "", _About(None, "", 0), -math.inf
-    told: Rule | None = None
+    teller = teller or LineTeller(interval_s)
     while not stopped():
         batches = feed.wait(_TAKE_S)
         for batch in batches:
@@ -90,27 +141,15 @@ def run_plain(
         if once:
             if picture.iteration is None and picture.ended is None and not gives_up:
                 continue
-            ended = picture.ended is not None and picture.iteration is not None
-            slow = f"  {bottleneck_line(picture)}" if picture.bottleneck is not None else ""
-            write(format_line(picture) + slow + (f"  {_end(picture)}" if ended else ""))
+            for line in teller.once(picture):
+                write(line)
             return _CUT_OFF if gives_up else None
         # What is still in the history comes before the end is announced.
         is_all = not any(batch.records for batch in batches)
         over = (picture.ended is not None or gives_up) and is_all
-        about = _About(picture.iteration, state(picture).text[:1], len(alerts(picture)))
-        wait_s = interval_s if about != said_of else max(QUIET_INTERVAL_S, interval_s)
-        if over or clock_s() - said_s >= wait_s:
-            text = format_line(picture)
-            if text != said and (picture.iteration is not None or not picture.ended):
-                write(text)
-            said, said_of, said_s = text, about, clock_s()
-        rule = picture.bottleneck.rule if picture.bottleneck is not None else None
-        if rule != told and not over:
-            write(bottleneck_line(picture))
-            told = rule
+        for line in teller.tell(picture, clock_s(), is_over=over):
+            write(line)
         if over:
-            if picture.ended is not None:
-                write("  ".join([_end(picture), *_of_no_iteration(picture)]))
             return _CUT_OFF if gives_up else None
     return None
 

@@ -12,6 +12,8 @@ from unilab_sidecar.layout import FRAME_CELLS, Screen
 from unilab_sidecar.overview_panels import counted, filtered, panels
 from unilab_sidecar.panels.header import title
 from unilab_sidecar.picture import Picture
+from unilab_sidecar.rank_state import RanksContext
+from unilab_sidecar.rank_table import RankTable
 from unilab_sidecar.text import Line, Segment, clean, fit, line, line_width, width_of
 from unilab_sidecar.viewing import VIEWS, Context, ViewState
 from unilab_sidecar.views import bus, charts, events, overview, palette, ranks
@@ -28,6 +30,7 @@ class Shown:
 
     picture: Picture
     charts: ChartData
+    ranks: RankTable
     now_unix_s: float = 0.0
     unicode: bool = True
     note: str = ""
@@ -35,12 +38,16 @@ class Shown:
 
 def context(shown: Shown, state: ViewState, columns: int, rows: int, now_words: str) -> Context:
     """What keys need to know about the screen. ``now_words``: the time of day."""
+    of_ranks = RanksContext()
+    if state.view == "ranks":
+        of_ranks = ranks.context(shown.ranks, shown.picture, state.ranks, columns, rows)
     return Context(
         shown.now_unix_s,
         now_words,
         panels(shown.picture),
         charts.context(shown.charts, state.chart, columns, rows),
         charts.usual(shown.charts.known),
+        of_ranks,
     )
 
 
@@ -66,7 +73,7 @@ def _view(shown: Shown, state: ViewState, columns: int, rows: int) -> Screen:
     elif state.view == "charts":
         made = charts.view(shown.charts, state.chart, columns, rows, unicode=shown.unicode)
     elif state.view == "ranks":
-        made = ranks.view(picture, None, state, columns, rows)
+        made = ranks.ranks(shown.ranks, picture, state.ranks, columns, rows)
     elif state.view == "events":
         made = events.view(picture, None, state, columns, rows)
     elif state.view == "bus":

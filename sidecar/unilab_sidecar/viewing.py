@@ -10,9 +10,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import Literal, NamedTuple
 
-from unilab_sidecar import chart_state
+from unilab_sidecar import chart_state, rank_state
 from unilab_sidecar.chart_state import ChartContext, ChartState
 from unilab_sidecar.filtering import MAX_TEXT
+from unilab_sidecar.rank_state import RanksContext, RanksState
 
 View = Literal["overview", "charts", "ranks", "events", "bus"]
 Asked = Literal["", "leave", "put aside", "snapshot"]
@@ -52,7 +53,14 @@ class ViewState:
     paused_words: str = ""
     theme: str = THEMES[0]
     chart: ChartState = field(default_factory=ChartState)
+    ranks: RanksState = field(default_factory=RanksState)
     asked: Asked = ""
+
+    @property
+    def is_choosing(self) -> bool:
+        """Whether tags are being chosen, so that letters are typed."""
+        picker = {"charts": self.chart.picker, "ranks": self.ranks.picker}.get(self.view)
+        return picker is not None and not self.help
 
     @property
     def is_filtered(self) -> bool:
@@ -79,13 +87,15 @@ class Context(NamedTuple):
     """What keys need to know. ``now_unix_s``: the time of the key, ``now_words``: as on a clock on
     the wall. ``panels``: of the overview,
     in their order. ``chart``: of :func:`unilab_sidecar.views.charts.context`.
-    ``usual_tags``: what charts begin with."""
+    ``usual_tags``: what charts begin with. ``ranks``: of :func:`unilab_sidecar.views.ranks.context`,
+    where that view is shown."""
 
     now_unix_s: float = 0.0
     now_words: str = ""
     panels: tuple[str, ...] = ()
     chart: ChartContext = ChartContext()
     usual_tags: tuple[str, ...] = ()
+    ranks: RanksContext = RanksContext()
 
 
 class Command(NamedTuple):
@@ -119,8 +129,7 @@ def press(state: ViewState, key: str, context: Context, character: str | None = 
         return _in_palette(state, state.palette, key, character, context)
     if state.typing:
         return _typed(state, key, character)
-    has_keys = state.view == "charts" and state.chart.picker is not None and not state.help
-    changed = None if has_keys else _anywhere(state, key, character, context)
+    changed = None if state.is_choosing else _anywhere(state, key, character, context)
     return changed or _in_view(state, key, character, context)
 
 
@@ -164,6 +173,9 @@ def _in_view(state: ViewState, key: str, character: str | None, context: Context
         return replace(state, help=False) if key in ("escape", "enter") else state
     if state.view == "charts":
         return _in_charts(state, key, character, context)
+    if state.view == "ranks":
+        ranks = rank_state.press(state.ranks, key, context.ranks, character)
+        return state if ranks is state.ranks else replace(state, ranks=ranks)
     if state.view == "overview" and (changed := _in_overview(state, key, context)) is not None:
         return changed
     return state.filtered_by("") if key == "escape" and state.filter else state

@@ -65,7 +65,7 @@ def attach(*arguments: str | Path) -> tuple[int, str, str, float]:
     command = [sys.executable, "-m", "unilab_metrics", "attach", *(str(word) for word in arguments)]
     began_s = time.monotonic()
     done = subprocess.run(
-        [*command, "--plain"], capture_output=True, text=True, timeout=60, check=False
+        [*command, "--lines"], capture_output=True, text=True, timeout=60, check=False
     )
     return done.returncode, done.stdout, done.stderr, time.monotonic() - began_s
 
@@ -120,7 +120,7 @@ def test_a_viewer_whose_key_is_taken_out_says_so_and_ends(endpoint: str, run_dir
     text = allowed.read_text()
     public = keys.read_client(path, WATCH).public
     assert f"watch {public}" in text
-    command = [sys.executable, "-m", "unilab_sidecar", endpoint, "--key", str(path), "--plain"]
+    command = [sys.executable, "-m", "unilab_sidecar", endpoint, "--key", str(path), "--lines"]
     with (
         Subscriber.attach_remote(endpoint, path) as viewer,
         subprocess.Popen(

@@ -109,7 +109,7 @@ def attach(*arguments: str | Path) -> tuple[int, str, str]:
 
 
 def test_lines_about_a_run_that_was_cut_off_end_with_what_completes_it(cut_off: ToyRun) -> None:
-    code, lines, errors = attach(cut_off.run_dir, "--plain")
+    code, lines, errors = attach(cut_off.run_dir, "--lines")
     assert (code, errors) == (ExitCode.NO_LIVE_RUN, "")
     *_, last = lines.splitlines()
     assert last.startswith("iter 3  ")
@@ -130,7 +130,7 @@ def test_a_run_that_never_had_an_aggregator_is_named_too(tmp_path: Path) -> None
 
 
 def test_output_that_takes_nothing_is_one_message_and_an_exit_code(cut_off: ToyRun) -> None:
-    command = [sys.executable, "-m", "unilab_sidecar", str(cut_off.run_dir), "--plain"]
+    command = [sys.executable, "-m", "unilab_sidecar", str(cut_off.run_dir), "--lines"]
     ends = [
         subprocess.Popen(
             ["/bin/sh", "-c", f'exec "$@" {redirection}', "sh", *command],

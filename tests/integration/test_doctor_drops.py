@@ -77,7 +77,7 @@ def test_every_mistake_of_a_training_has_something_that_helps() -> None:
     assert set(MISTAKES) <= drops.FIXES.keys()
 
 
-@pytest.mark.parametrize("how", ["--once", "--plain"])
+@pytest.mark.parametrize("how", ["--once", "--lines"])
 def test_lines_about_a_run_without_any_iteration_say_why(how: str, run_dir: Path) -> None:
     refused_run(run_dir, lambda p: p.log({"a": 1.0}, iteration="1"))
     done = subprocess.run(

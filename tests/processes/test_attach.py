@@ -59,7 +59,7 @@ def command(*arguments: str) -> list[str]:
 
 
 def test_attach_follows_the_newest_live_run_to_its_end(training: Training) -> None:
-    with subprocess.Popen(command("attach", "--plain"), stdout=subprocess.PIPE, text=True) as view:
+    with subprocess.Popen(command("attach", "--lines"), stdout=subprocess.PIPE, text=True) as view:
         assert view.stdout is not None
         lines: list[str] = []
         for line in view.stdout:
@@ -77,7 +77,7 @@ def test_attach_follows_the_newest_live_run_to_its_end(training: Training) -> No
 @pytest.mark.slow
 def test_ending_an_attached_sidecar_leaves_the_training_alone(training: Training) -> None:
     with subprocess.Popen(
-        command("attach", str(training.run_dir), "--plain"), stdout=subprocess.PIPE, text=True
+        command("attach", str(training.run_dir), "--lines"), stdout=subprocess.PIPE, text=True
     ) as view:
         assert view.stdout is not None
         view.stdout.readline()

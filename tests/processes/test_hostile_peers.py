@@ -327,7 +327,7 @@ def test_a_connection_file_that_others_may_have_written_leads_nobody_anywhere(
         path.symlink_to(tmp_path / "bus.json")
     assert BusFinder(run_dir, "")() is None
     done = subprocess.run(
-        [sys.executable, "-m", "unilab_metrics", "attach", str(run_dir), "--plain"],
+        [sys.executable, "-m", "unilab_metrics", "attach", str(run_dir), "--lines"],
         capture_output=True, text=True, timeout=30, check=False,
     )  # fmt: skip
     assert done.returncode == 5

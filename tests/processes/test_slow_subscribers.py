@@ -112,7 +112,7 @@ def test_subscribers_that_stand_still_for_a_minute_cost_nobody_memory(
         view_log = tmp_path / "view.log"
         with view_log.open("wb") as output:
             view = subprocess.Popen(
-                [sys.executable, "-m", "unilab_sidecar", str(run_dir), "--plain"], stdout=output
+                [sys.executable, "-m", "unilab_sidecar", str(run_dir), "--lines"], stdout=output
             )
         stopped += [subscriber, view]
         until(lambda: follower.said().seen, 30)

@@ -79,7 +79,7 @@ def test_attach_on_the_other_host_prints_the_run(hosts: TwoHosts) -> None:
     bus = training.bus()
     assert bus is not None
     key = training.run_dir / "bus" / "keys" / "watch.key"
-    attach = [sys.executable, "-m", "unilab_metrics", "attach", "--plain"]
+    attach = [sys.executable, "-m", "unilab_metrics", "attach", "--lines"]
     logs = [hosts.b.directory / "directory.log", hosts.b.directory / "address.log"]
     wheres = [[training.run_dir], [bus.tcp_announce, "--key", key]]
     for log, where in zip(logs, wheres, strict=True):

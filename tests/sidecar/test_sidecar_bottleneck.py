@@ -208,8 +208,14 @@ def test_its_coming_and_going_moves_no_row(
     without = [plain(one) for one in layout(replace(picture, bottleneck=None), *size).lines]
     assert len(with_line) == len(without)
     differing = [n for n, (a, b) in enumerate(zip(with_line, without, strict=True)) if a != b]
-    assert differing == [3]
-    assert without[3].strip() == ""
+    # A row of its own, or on screens without room for it the place of the last event.
+    if differing == [3]:
+        assert without[3].strip() == ""
+    else:
+        assert differing == [2]
+        assert size != (160, 48)
+    if size[1] == 24:
+        assert differing == [2]
 
 
 def test_no_width_and_no_number_makes_the_line_raise_or_too_long(

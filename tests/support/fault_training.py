@@ -120,7 +120,7 @@ class FaultTraining:
         )
 
     def start_sidecar(self) -> None:
-        command = ["-m", "unilab_sidecar", os.fspath(self.run_dir), "--plain", "--launched"]
+        command = ["-m", "unilab_sidecar", os.fspath(self.run_dir), "--lines", "--launched"]
         with (self.folder / "sidecar.log").open("ab") as output:
             self.processes["sidecar"] = self._popen(command, {}, output)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import time
 from datetime import datetime
 from pathlib import Path
@@ -10,6 +11,7 @@ from pathlib import Path
 import click
 
 from unilab_metrics.cli.directories import existing_run
+from unilab_metrics.cli.looking import look_options, sidecar_options
 from unilab_metrics.cli.output import say
 from unilab_metrics.errors import NoLiveRunError
 from unilab_metrics.storage.standard_streams import fill_standard_streams
@@ -23,7 +25,9 @@ _ATTACH_EPILOG = """\b
 Examples
   unilab-metrics attach
   unilab-metrics attach logs/sac/cart_reach/2026-03-09_18-30-00_numpy
-  unilab-metrics attach --plain
+  unilab-metrics attach --lines
+  unilab-metrics attach --plain --filter loss
+  unilab-metrics attach --once --json
   unilab-metrics attach RUN_DIR --once
   unilab-metrics attach tcp://10.0.0.5:7400 --key watch.key
 
@@ -37,10 +41,10 @@ Exit codes
   1  unexpected, or lines of text cannot be written
   2  an address without --key, or --key without an address
   3  no run in RUN_DIR
-  4  no live run on this machine, nobody answers at the address, or with --plain and --once: the
-     run was cut off
-  5  the key is missing, not private, not for watching, or not taken by the run; with --plain
-     also when it was taken out meanwhile, unless --wait is given
+  4  no live run on this machine, nobody answers at the address, or with lines of text: the run
+     was cut off
+  5  the key is missing, not private, not for watching, or not taken by the run; with lines
+     of text also when it was taken out meanwhile, unless --wait is given
   6  the key file is damaged
 """
 _LS_EPILOG = """\b
@@ -57,6 +61,7 @@ Exit codes
 _ADDRESS_WITHOUT_KEY = (
     "an address needs --key FILE, a copy of the run's bus/keys/watch.key with mode 0600"
 )
+_LIKE_ADDRESS = re.compile(r"[^/\s]+:\d{1,5}")
 _KEY_WITHOUT_ADDRESS = "--key goes with an address, tcp://HOST:PORT"
 
 
@@ -67,15 +72,14 @@ _KEY_WITHOUT_ADDRESS = "--key goes with an address, tcp://HOST:PORT"
     type=click.Path(dir_okay=False, path_type=Path),
     help="The run's key for watching; needed for an address.",
 )
-@click.option("--plain", is_flag=True, help="One line every few seconds instead of a screen.")
-@click.option("--once", is_flag=True, help="One line, and end.")
+@look_options
 @click.option(
     "--wait",
     is_flag=True,
     help="Stay for the start of a run, for the next attempt of one that was cut off, or until a key "
     "that was taken out is back.",
 )
-def attach(run: str | None, *, key: Path | None, plain: bool, once: bool, wait: bool) -> None:
+def attach(run: str | None, *, key: Path | None, wait: bool, **look: object) -> None:
     """Open a sidecar on a run: the one in RUN_DIR, the one that listens at an address, or the
     newest live one of this machine, also if it is just starting.
 
@@ -86,9 +90,10 @@ def attach(run: str | None, *, key: Path | None, plain: bool, once: bool, wait: 
     from unilab_metrics.run.processes import python_environment
     from unilab_metrics.run.view import sidecar_command
 
-    flags = {"--plain": plain, "--once": once, "--wait": wait}
-    options = [name for name, is_set in flags.items() if is_set]
+    options = sidecar_options(look) + ["--wait"] * wait
     is_address = run is not None and run.startswith("tcp:")
+    if run is not None and _LIKE_ADDRESS.fullmatch(run) and not Path(run).exists():
+        raise click.UsageError(f"{run} is no directory; an address is tcp://{run}, with --key FILE")
     if is_address != (key is not None):
         raise click.UsageError(_ADDRESS_WITHOUT_KEY if is_address else _KEY_WITHOUT_ADDRESS)
     if run is not None and key is not None:

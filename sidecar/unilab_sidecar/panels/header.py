@@ -9,6 +9,7 @@ from unilab_sidecar import formatting
 from unilab_sidecar.alerts import alerts, is_current
 from unilab_sidecar.charts import gauge
 from unilab_sidecar.flow import flowed
+from unilab_sidecar.panels.bottleneck import bottleneck
 from unilab_sidecar.panels.parts import reading_style, reading_text
 from unilab_sidecar.picture import Picture, Reading, Reference
 from unilab_sidecar.standing import has_contact, is_training, state
@@ -54,14 +55,16 @@ def title(picture: Picture, width: int) -> str:
     return fit(" · ".join([*before, *middle, *after]), width)
 
 
-def header(picture: Picture, width: int, *, short: bool) -> Block:
-    """Three lines; ``short`` uses short titles. Below them whatever is wrong, on as many lines
+def header(picture: Picture, width: int, *, short: bool, slowed: bool = False) -> Block:
+    """Three lines; ``short`` uses short titles, ``slowed`` has what holds the training up in the
+    place of the sources' states and of the last event, for screens without a row for it. Below them whatever is wrong, on as many lines
     as it needs, and what could not be logged."""
     said = alerts(picture)
+    slow = bottleneck(picture, width) if slowed else []
     lines = [
         _progress_line(picture, width),
         clip(_throughput_line(picture, short=short), width),
-        _health_line(picture, width, {alert.text for alert in said}),
+        slow[0] if any(slow) else _health_line(picture, width, {alert.text for alert in said}),
     ]
     found = [Segment(f"! {alert.text}", alert.style) for alert in said]
     lines += flowed(None, found, width) if found else []

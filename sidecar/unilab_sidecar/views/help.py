@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from unilab_sidecar import chart_state
+from unilab_sidecar import chart_state, rank_state
 from unilab_sidecar.layout import FRAME_CELLS, SYSTEM_FROM, Screen
 from unilab_sidecar.panels.parts import heading
 from unilab_sidecar.text import Block, Segment, beside, clip, left, line, width_of
@@ -45,6 +45,7 @@ _WORDS: Rows = (
     ("dropped", "values and frames that the run lacks"),
 )
 _CHARTS: Rows = tuple((key.keys, key.long) for key in chart_state.KEYS)
+_RANKS: Rows = tuple((key.keys, key.long) for key in rank_state.KEYS)
 
 
 def view(shown: View, columns: int) -> Screen:
@@ -53,6 +54,7 @@ def view(shown: View, columns: int) -> Screen:
     own: tuple[tuple[str, Rows], ...] = (
         ("Overview", _OVERVIEW),
         ("Charts", _CHARTS),
+        ("Ranks", _RANKS),
     )
     own = tuple(sorted(own, key=lambda part: part[0].lower() != shown))
     if columns < SYSTEM_FROM:

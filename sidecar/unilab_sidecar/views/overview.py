@@ -70,7 +70,6 @@ def layout(
 
 
 def _stacked(picture: Picture, width: int, room: int, others: Block) -> Block:
-    said = bottleneck(picture, width)
     above = metrics.losses(picture, width)
     below = _one_column(picture, width)
     if more := metrics.diagnostics(picture, width):
@@ -79,11 +78,7 @@ def _stacked(picture: Picture, width: int, room: int, others: Block) -> Block:
     below += bus.sources(picture, width)
     below += bus.writers(picture, width)
     course = rewards(picture, width, rows=0, decimals=2)
-    above = (
-        header(picture, width, short=True)
-        + _kept(said, len(above) + len(course) + len(below) + 3, room)
-        + above
-    )
+    above = _head(picture, width, len(above) + len(course) + len(below), room, short=True) + above
     spare = _spare(picture, width, room, len(above) + len(course) + len(below))
     if spare.chart_rows:
         rows = len(course) + spare.chart_rows
@@ -104,10 +99,15 @@ def _one_column(picture: Picture, width: int) -> Block:
     return lines
 
 
-def _kept(said: Block, taken: int, room: int) -> Block:
-    """The row for the bottleneck, which is kept free while nothing stands out; not where it would
-    push another one off the screen."""
-    return [] if said == [()] and 0 < room <= taken else said
+def _head(picture: Picture, width: int, taken: int, room: int, *, short: bool) -> Block:
+    """The header, and a row for what holds the training up, free while nothing does. Where that
+    row would push another one off the screen it has a place inside the header: in neither case
+    does anything move. ``taken``: lines of everything below."""
+    row = bottleneck(picture, width)
+    lines = header(picture, width, short=short)
+    if row and 0 < room < taken + len(lines) + len(row):
+        return header(picture, width, short=short, slowed=True)
+    return lines + row
 
 
 def _side_by_side(
@@ -125,9 +125,8 @@ def _side_by_side(
     metrics_width = max(_METRICS_CELLS, (width - _GAP) * 2 // 5)
     left_block = metrics.metrics(picture, metrics_width)
     rows = max(len(left_block), 5) if left_block else 8
-    above = header(picture, width, short=False)
-    taken = len(above) + rows + len(below) + len(bus.events(picture, width))
-    above += _kept(bottleneck(picture, width), taken, room)
+    taken = rows + len(below) + len(bus.events(picture, width))
+    above = _head(picture, width, taken, room, short=False)
     spare = _spare(picture, width, room, len(above) + rows + len(below))
     rows += spare.chart_rows
     if left_block:
