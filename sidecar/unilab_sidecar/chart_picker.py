@@ -99,8 +99,17 @@ def _toggled(picker: Picker, tag: str, most: int) -> Picker:
     return replace(picker, chosen=chosen, touched=True)
 
 
-def picker_lines(picker: Picker, known: tuple[str, ...], width: int, rows: int, most: int) -> Block:
-    """The line that is typed, how much passes, and as much of the list as fits."""
+def picker_lines(
+    picker: Picker,
+    known: tuple[str, ...],
+    width: int,
+    rows: int,
+    most: int,
+    *,
+    shows: str = "the charts",
+) -> Block:
+    """The line that is typed, how much passes, and as much of the list as fits. ``shows``: what
+    comes when it is done."""
     names = selected(known, picker.text)
     found = parse_filter(picker.text)
     caret = "▏" if picker.typing else ""
@@ -117,7 +126,7 @@ def picker_lines(picker: Picker, known: tuple[str, ...], width: int, rows: int, 
         Segment(cut(hint, max(room - width_of(typed), 0)), "dim"),
     )
     lines: Block = [_with_right(head, Segment(count, "label"), width)]
-    lines.append(_status(picker, found.problem, most))
+    lines.append(_status(picker, found.problem, most, shows))
     if not known:
         lines.append(line(Segment("No tag has come yet.", "label")))
     elif not names:
@@ -130,7 +139,7 @@ def picker_lines(picker: Picker, known: tuple[str, ...], width: int, rows: int, 
     return [clip(parts, width) for parts in lines[: max(rows, 1)]]
 
 
-def _status(picker: Picker, problem: str, most: int) -> Line:
+def _status(picker: Picker, problem: str, most: int, shows: str) -> Line:
     if problem:
         return line(Segment(f"! {clean(problem)}", "warn"))
     if picker.full:
@@ -138,7 +147,7 @@ def _status(picker: Picker, problem: str, most: int) -> Line:
     if picker.typing:
         keys = "↓ into the list · Enter takes the marked tag · Esc back"
     else:
-        keys = "Space chooses · Enter shows the charts · / filter · Esc back"
+        keys = f"Space chooses · Enter shows {shows} · / filter · Esc back"
     chosen = f"{len(picker.chosen)} chosen · " if picker.chosen else ""
     return line(Segment(chosen, "accent"), Segment(keys, "dim"))
 

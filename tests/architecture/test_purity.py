@@ -51,6 +51,9 @@ PURE = [
             "terminal_input",
         )
     ),
+    *sorted((ROOT / "sidecar" / "unilab_sidecar").glob("rank_*.py")),
+    ROOT / "sidecar" / "unilab_sidecar" / "questions.py",
+    ROOT / "sidecar" / "unilab_sidecar" / "views" / "ranks.py",
     *(
         ROOT / "sidecar" / "unilab_sidecar" / f"{name}.py"
         for name in ("filtering", "pattern", "views/charts")

@@ -1,24 +1,224 @@
-"""Key 3: each rank beside the others. Pure."""
+"""The ranks: how each one stands, what takes its time, who is slowest, who is lost. Pure.
+
+The app asks the feed for a :class:`~unilab_sidecar.questions.RanksQuestion` with :func:`wanted`
+while this view is open, gives the answers to a :class:`~unilab_sidecar.rank_table.RankStore`, and
+keys to ``rank_state.press`` with the :func:`context` from here.
+"""
 
 from __future__ import annotations
 
-from unilab_sidecar.alerts import missing_ranks
-from unilab_sidecar.layout import FRAME_CELLS, Screen
-from unilab_sidecar.panels import bus
+from typing import NamedTuple
+
+from unilab_metrics.wording import counted
+from unilab_sidecar import formatting
+from unilab_sidecar.chart_picker import picker_lines
+from unilab_sidecar.flow import flowed
+from unilab_sidecar.layout import FRAME_CELLS, FRAME_ROWS, Screen
+from unilab_sidecar.panels.parts import heading
 from unilab_sidecar.picture import Picture
-from unilab_sidecar.text import Block, Segment, clip, line
-from unilab_sidecar.viewing import ViewState
+from unilab_sidecar.questions import RanksQuestion
+from unilab_sidecar.rank_columns import GONE, SLOWEST, STATES, percent, row, titles
+from unilab_sidecar.rank_columns import columns as columns_of
+from unilab_sidecar.rank_spreads import spreads, who
+from unilab_sidecar.rank_state import KEYS, MAX_TAGS, RanksContext, RanksState, first_row
+from unilab_sidecar.rank_table import RankLine, RankTable, asked_tags
+from unilab_sidecar.standing import has_contact
+from unilab_sidecar.text import Block, Line, Segment, Style, clip, fit, line, line_width
 
-_ALL = 20_000
+__all__ = ["context", "ranks", "wanted"]
+
+_USUAL = ("Train/mean_reward", "Loss/critic", "Loss/actor", "Loss/value", "Loss/surrogate",
+          "Policy/mean_std", "Train/mean_episode_length")  # fmt: skip
+_LEAST_ROWS = 5
+"""Of the table, before the lines around it give way."""
+_ORDERS = {"rank": "by rank", "slowest": "slowest first", "age": "oldest first"}
+_NAMED = 6
+_AIRY_FROM = 30
+"""Lines of a screen that has room for blank ones."""
+_SHOWN = ("live", "silent", "lost", "gone")
 
 
-def view(picture: Picture, _data: None, _state: ViewState, columns: int, _rows: int) -> Screen:
-    """Who takes part; values of single ranks have to be asked for, which nobody has done."""
-    width = max(columns - FRAME_CELLS, 1)
-    lines: Block = []
-    if missing := missing_ranks(picture):
-        lines += [line(Segment(f"! {missing}", "bad")), ()]
-    lines += bus.sources(picture, width, _ALL)
-    if not lines:
-        lines = [(), line(Segment("No rank has said anything yet.", "label"))]
-    return Screen("Ranks", "", [clip(parts, width) for parts in lines])
+def wanted(picture: Picture, state: RanksState) -> RanksQuestion:
+    """What to ask for, twice a second while this view is open."""
+    return RanksQuestion(asked_tags(picture.run.algorithm, state.tags or _USUAL))
+
+
+def context(
+    table: RankTable, picture: Picture, state: RanksState, columns: int, rows: int
+) -> RanksContext:
+    """What ``press`` needs to know about this screen."""
+    page = _page(table, picture, state, columns, rows)
+    return RanksContext(table.known, len(page.lines), page.space)
+
+
+def ranks(table: RankTable, picture: Picture, state: RanksState, columns: int, rows: int) -> Screen:
+    """The ranks on a terminal of ``columns`` by ``rows``. Never raises, whatever the size."""
+    width, room = max(columns - FRAME_CELLS, 1), max(rows - FRAME_ROWS, 1)
+    if state.picker is not None:
+        shown = picker_lines(state.picker, table.known, width, room, MAX_TAGS, shows="their values")
+        return Screen(fit("Ranks", max(width - 2, 0)), "", shown[:room])
+    page = _page(table, picture, state, columns, rows)
+    first = first_row(state, len(page.lines), page.space)
+    visible = page.lines[first : first + page.space]
+    tags, are_chosen = _tags(table, state)
+    drawn = columns_of(table, page.lines, tags, width, are_chosen=are_chosen)
+    body: Block = [*page.above, titles(drawn)] if page.lines else [*page.above]
+    body += [row(one, drawn) for one in visible]
+    if page.below and page.below[0] and len(visible) < page.space:
+        body.append(())
+    body += page.below
+    title = "Ranks"
+    if len(visible) < len(page.lines):
+        title = f"Ranks · rows {first + 1:,} to {first + len(visible):,} of {len(page.lines):,}"
+    return Screen(
+        fit(title, max(width - 2, 0)), _hint(width), [clip(parts, width) for parts in body[:room]]
+    )
+
+
+class _Page(NamedTuple):
+    """``above`` and ``below`` the table stay where they are, ``lines`` scroll in ``space``."""
+
+    above: Block
+    lines: list[RankLine]
+    space: int
+    below: Block
+
+
+def _page(table: RankTable, picture: Picture, state: RanksState, columns: int, rows: int) -> _Page:
+    width, room = max(columns - FRAME_CELLS, 1), max(rows - FRAME_ROWS, 1)
+    lines = _ordered(table, state)
+    tags, _ = _tags(table, state)
+    airy = [()] if room >= _AIRY_FROM else []
+    above = [*_above(table, picture, state, width), *airy]
+    free = room - len(above) - len(lines) - 4
+    below = spreads(table, tags, width, max(room // 4, free, 1))
+    if below:
+        below = [*airy, heading("Over the ranks", width), *below]
+    least = min(len(lines), _LEAST_ROWS)
+    while below and room - len(above) - 1 - len(below) < least:
+        below = below[:-1] if len(below) > 2 + len(airy) else []
+    while above and room - len(above) - 1 < min(least, 3):
+        above = above[:-1]
+    space = max(room - len(above) - bool(lines) - len(below), 1)
+    return _Page(above, lines, space, below)
+
+
+def _tags(table: RankTable, state: RanksState) -> tuple[tuple[str, ...], bool]:
+    if state.tags:
+        return state.tags, True
+    there = (tag for tag in _USUAL if tag in table.spreads)
+    return tuple(tag for tag in there if table.spreads[tag].count), False
+
+
+def _ordered(table: RankTable, state: RanksState) -> list[RankLine]:
+    """Ranks in the chosen order, each with its collectors below it."""
+    groups: dict[int, list[RankLine]] = {}
+    for one in table.lines:
+        groups.setdefault(one.key.rank, []).append(one)
+    ordered = list(groups.values())
+    if state.order == "slowest":
+        ordered.sort(key=lambda group: -max((one.work_ms or 0.0) for one in group))
+    elif state.order == "age":
+        ordered.sort(key=lambda group: -max((one.age_s or 0.0) for one in group))
+    return [
+        one
+        for group in ordered
+        for one in group
+        if state.collectors or one is group[0] or one.state not in ("live", "finished")
+    ]
+
+
+def _above(table: RankTable, picture: Picture, state: RanksState, width: int) -> Block:
+    lines: Block = [_counts(table, picture, state, width)]
+    if table.problem and not table.has_answer:
+        lines += flowed(
+            None, [Segment(f"! No values of single ranks: {table.problem}", "warn")], width
+        )
+    elif not table.has_answer:
+        lines.append(line(Segment("Asking the aggregator for every rank's values.", "label")))
+    elif (slowest := _slowest(table)) is not None:
+        lines.append(slowest)
+    lines += _in_trouble(table, width)
+    if table.left_out[0]:
+        text = f"! {counted(table.left_out[0], 'tag')} left out: the answer has no room for them"
+        lines.append(line(Segment(text, "warn")))
+    if table.left_out[1]:
+        text = f"! {counted(table.left_out[1], 'row')} left out: the answer has no room for them"
+        lines.append(line(Segment(text, "warn")))
+    return lines
+
+
+def _counts(table: RankTable, picture: Picture, state: RanksState, width: int) -> Line:
+    learners = [one for one in table.lines if one.is_learner]
+    counts = {one.state: 0 for one in learners}
+    for one in learners:
+        counts[one.state] += 1
+    expected = max(table.expected, len({one.key.rank for one in learners}))
+    parts = [Segment(counted(expected, "rank"), "heading")]
+    parts += [Segment(f"{counts.pop(s):,} {s}", STATES[s][2]) for s in _SHOWN if s in counts]
+    parts += [Segment(f"{count:,} {name}", "dim") for name, count in counts.items()]
+    if absent := expected - len({one.key.rank for one in learners}):
+        parts.append(Segment(f"{absent:,} not heard yet", "warn"))
+    if table.iteration is not None:
+        parts.append(Segment(f"iteration {table.iteration:,}", "value"))
+    parts.append(Segment(_ORDERS[state.order], "label"))
+    if not has_contact(picture):
+        parts.append(Segment(f"as of {formatting.age(picture.silent_s)} ago", "warn"))
+    elif table.problem and table.has_answer:
+        parts.append(Segment(f"! {table.problem}", "warn"))
+    shown: list[Segment] = []
+    for part in parts:
+        more = [Segment(" · ", "dim"), part] if shown else [part]
+        if shown and line_width([*shown, *more]) > width:
+            break
+        shown += more
+    return line(*shown)
+
+
+def _slowest(table: RankTable) -> Line | None:
+    learners = [one for one in table.lines if one.work_ms is not None and one.state not in GONE]
+    if len(learners) < 2 or table.mean_work_ms is None:
+        return None
+    without = ", the wait for the others left out" if table.without_sync else ""
+    one = next((one for one in learners if one.key == table.slowest), None)
+    if one is None or one.over is None:
+        mean = f"{formatting.milliseconds(table.mean_work_ms)} ms"
+        return line(
+            Segment("No rank is more than 1 % over the mean", "good"),
+            Segment(f" of {mean}{without}", "label"),
+        )
+    work = formatting.milliseconds(one.work_ms or 0.0)
+    return line(
+        Segment(f"{SLOWEST}: {who(one.key)}", "warn"),
+        Segment(f", {percent(one.over)} over the mean", "value"),
+        Segment(f" ({work} of {formatting.milliseconds(table.mean_work_ms)} ms{without})", "label"),
+    )
+
+
+def _in_trouble(table: RankTable, width: int) -> Block:
+    """Who is lost or silent, wherever the table is scrolled to."""
+    parts: list[Segment] = []
+    troubles: tuple[tuple[str, frozenset[str], Style], ...] = (
+        ("L lost", GONE, "bad"),
+        ("s silent", frozenset({"silent"}), "warn"),
+    )
+    for letter, states, style in troubles:
+        found = [one for one in table.lines if one.state in states]
+        ranks_found = {one.key.rank for one in found if one.is_learner}
+        found = [one for one in found if one.is_learner or one.key.rank not in ranks_found]
+        if not found:
+            continue
+        named = [f"{who(one.key)} ({formatting.age(one.age_s)})" for one in found[:_NAMED]]
+        more = f" and {len(found) - _NAMED:,} more" if len(found) > _NAMED else ""
+        parts.append(Segment(f"{letter}: {', '.join(named)}{more}", style))
+    return flowed(None, parts, width)[:2] if parts else []
+
+
+def _hint(width: int) -> str:
+    hint = ""
+    for key in KEYS:
+        longer = f"{hint} · " * bool(hint) + f"{key.keys} {key.short}"
+        if len(longer) > width - 4:
+            break
+        hint = longer
+    return hint

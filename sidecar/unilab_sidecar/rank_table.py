@@ -1,0 +1,253 @@
+"""What is known of every rank: answers of the aggregator in, a table out. Pure.
+
+How slow a rank is, is the time that it works: its iteration wall without its wait in gradient
+collectives, where every rank measures that; else a rank that keeps the others waiting would look
+like them. It is a mean over the answers of the last seconds, so that the mark does not jump about.
+"""
+
+from __future__ import annotations
+
+import math
+import struct
+from collections import deque
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple
+
+from unilab_schema.control import RankValues, SourceStatus
+from unilab_schema.identity import LEARNER, SourceKey
+from unilab_schema.phases import (
+    ITERATION_WALL,
+    PhaseSpec,
+    all_learner_slices,
+    collector_phases,
+    learner_phases,
+)
+from unilab_schema.rank_values import RankRow, RankSpread
+from unilab_sidecar.questions import Answer
+
+STEPS_PER_S = "Perf/total_fps"
+GRADIENT_SYNC_MS = "Perf/dp_gradient_sync_ms_per_rank"
+STALE_S = 2.0
+"""A value so much older than its source's newest one is of an earlier iteration."""
+PACE_NS = 2_500_000_000
+STANDING = frozenset({"live", "silent", "awaited"})
+
+
+class RankValue(NamedTuple):
+    """``is_stale``: the source has sent newer values without this tag."""
+
+    value: float
+    age_s: float
+    is_stale: bool
+
+
+class SlowestPhase(NamedTuple):
+    """The phase that takes most of a source's time."""
+
+    label: str
+    short_label: str
+    ms: float
+
+
+@dataclass(frozen=True, slots=True)
+class RankLine:
+    """One source. ``age_s``: since its newest frame, else its last message; ``None`` if nobody
+    knows. ``behind``: iterations behind the newest learner. ``work_ms``: of a learner's iteration,
+    as in the module's words; ``over``: how much that is over the mean, as a fraction."""
+
+    key: SourceKey
+    state: str
+    age_s: float | None = None
+    iteration: int | None = None
+    behind: int | None = None
+    wall_ms: float | None = None
+    phase: SlowestPhase | None = None
+    work_ms: float | None = None
+    over: float | None = None
+    values: Mapping[str, RankValue] = field(default_factory=dict[str, RankValue])
+
+    @property
+    def is_learner(self) -> bool:
+        """Whether it has iterations."""
+        return self.key.role == LEARNER
+
+
+@dataclass(frozen=True, slots=True)
+class RankTable:
+    """``lines`` by rank, learners before their collectors. ``spreads``: each tag over the sources
+    that are not lost. ``expected``: learner ranks of the run, 0 if nobody says. ``slowest``: the
+    learner that works longest, if one is at least 1 % over the mean. ``without_sync``: how slow a
+    rank is does not count its wait for the others. ``left_out``: tags and rows that did not fit
+    the answer. ``problem``: why there are no values, or no newer ones. ``phases``: of learners and
+    collectors. ``known``: all tags of the run, to choose from."""
+
+    lines: tuple[RankLine, ...] = ()
+    spreads: Mapping[str, RankSpread] = field(default_factory=dict[str, RankSpread])
+    expected: int = 0
+    iteration: int | None = None
+    slowest: SourceKey | None = None
+    mean_work_ms: float | None = None
+    without_sync: bool = False
+    left_out: tuple[int, int] = (0, 0)
+    problem: str = ""
+    has_answer: bool = False
+    phases: tuple[PhaseSpec, ...] = ()
+    known: tuple[str, ...] = ()
+
+
+def asked_tags(algorithm: str, chosen: tuple[str, ...]) -> tuple[str, ...]:
+    """What a view of the ranks asks for: what its columns are made of, and the chosen tags."""
+    phases = (*_learner_slices(algorithm), *_collector_slices(algorithm))
+    own = (ITERATION_WALL, STEPS_PER_S, GRADIENT_SYNC_MS, *(phase.tag for phase in phases))
+    return tuple(dict.fromkeys((*own, *chosen)))
+
+
+class RankStore:
+    """Folds the answers. One owner, no locks; memory is bounded by one answer and a few
+    seconds of one number per source."""
+
+    def __init__(self) -> None:
+        self._table = RankTable()
+        self._life: tuple[object, int] | None = None
+        self._work: deque[tuple[int, dict[SourceKey, float]]] = deque()
+
+    def add(self, answer: Answer, algorithm: str) -> None:
+        """Takes an answer of the feed. What was known stays while there is no newer word."""
+        reply = answer.reply
+        if not isinstance(reply, RankValues):
+            self._table = replace(self._table, problem=reply.text)
+            return
+        life = reply.epoch.journal, reply.attempt
+        if life != self._life:
+            self._life = life
+            self._work.clear()
+        lines = tuple(_line(row, reply.tags, algorithm) for row in reply.rows)
+        lines, without_sync = _with_work(lines)
+        self._table = RankTable(
+            _compared(lines, self._mean_work(reply.mono_ns, lines)),
+            dict(zip(reply.tags, reply.spreads, strict=True)),
+            reply.expected_learners,
+            max((line.iteration for line in lines if line.iteration is not None), default=None),
+            without_sync=without_sync,
+            left_out=(reply.left_out_tags, reply.left_out_rows),
+            has_answer=True,
+            phases=(*_learner_slices(algorithm), *_collector_slices(algorithm)),
+        )
+
+    def table(
+        self, known: tuple[str, ...] = (), sources: tuple[SourceStatus, ...] = ()
+    ) -> RankTable:
+        """As of the newest answer. ``sources``: what the picture knows of them; it stands in for
+        an answer, and its word counts on who is gone."""
+        table = replace(self._table, known=known)
+        states = {source.key: source.state for source in sources}
+        lines = table.lines or tuple(_of_source(source) for source in sources)
+        lines = tuple(
+            replace(line, state=state)
+            if (state := states.get(line.key, "")) in ("gone", "awaited")
+            else line
+            for line in sorted(lines, key=_place)
+        )
+        table = replace(table, lines=lines)
+        working = {line.key: line.work_ms for line in lines if _counts(line)}
+        slowest = max(working, key=lambda key: working[key] or 0.0, default=None)
+        over = next((line.over for line in lines if line.key == slowest), None)
+        mean_ms = sum(ms or 0.0 for ms in working.values()) / len(working) if working else None
+        is_slow = over is not None and over >= _NOTABLE and len(working) > 1
+        return replace(table, slowest=slowest if is_slow else None, mean_work_ms=mean_ms)
+
+    def _mean_work(self, mono_ns: int, lines: tuple[RankLine, ...]) -> dict[SourceKey, float]:
+        now = {line.key: line.work_ms for line in lines if line.work_ms is not None}
+        if self._work and mono_ns < self._work[-1][0]:
+            self._work.clear()
+        self._work.append((mono_ns, now))
+        while mono_ns - self._work[0][0] > PACE_NS:
+            self._work.popleft()
+        seen = {key: [work[key] for _, work in self._work if key in work] for key in now}
+        return {key: sum(works) / len(works) for key, works in seen.items()}
+
+
+_NOTABLE = 0.01
+
+
+def _line(row: RankRow, tags: tuple[str, ...], algorithm: str) -> RankLine:
+    count = len(tags)
+    numbers = struct.unpack(f"<{count}d", row.values)
+    ages = struct.unpack(f"<{count}d", row.ages_s)
+    newest_s = min((age for age in ages if not math.isnan(age)), default=0.0)
+    values = {
+        tag: RankValue(number, age, age - newest_s > STALE_S)
+        for tag, number, age in zip(tags, numbers, ages, strict=True)
+        if not math.isnan(age)
+    }
+    is_learner = row.key.role == LEARNER
+    slices = _learner_slices(algorithm) if is_learner else _collector_slices(algorithm)
+    phases = [
+        SlowestPhase(phase.label, phase.short_label, phase.to_ms(values[phase.tag].value))
+        for phase in slices
+        if phase.tag in values and math.isfinite(values[phase.tag].value)
+    ]
+    wall_ms = values[ITERATION_WALL].value * 1e3 if ITERATION_WALL in values else None
+    if wall_ms is None and phases and is_learner:
+        wall_ms = math.fsum(phase.ms for phase in phases)
+    return RankLine(
+        row.key,
+        row.state,
+        row.age_s if row.frame_age_s is None else row.frame_age_s,
+        row.iteration,
+        wall_ms=wall_ms if is_learner else None,
+        phase=max(phases, key=lambda phase: phase.ms, default=None),
+        values=values,
+    )
+
+
+def _with_work(lines: tuple[RankLine, ...]) -> tuple[tuple[RankLine, ...], bool]:
+    """The lines with how long each learner works, and whether their waits are taken out."""
+    timed = [one for one in lines if one.wall_ms is not None and math.isfinite(one.wall_ms)]
+    syncs = {one.key: one.values[GRADIENT_SYNC_MS].value for one in timed
+             if GRADIENT_SYNC_MS in one.values}  # fmt: skip
+    without = bool(timed) and len(syncs) == len(timed) and all(map(math.isfinite, syncs.values()))
+    works = {
+        one.key: max((one.wall_ms or 0.0) - (syncs[one.key] if without else 0.0), 0.0)
+        for one in timed
+    }
+    return tuple(replace(one, work_ms=works.get(one.key)) for one in lines), without
+
+
+def _compared(lines: tuple[RankLine, ...], work: Mapping[SourceKey, float]) -> tuple[RankLine, ...]:
+    """The lines beside each other: how far behind the newest, how much slower than the mean."""
+    newest = max((one.iteration for one in lines if one.iteration is not None), default=None)
+    lines = tuple(replace(one, work_ms=work.get(one.key)) for one in lines)
+    counted = [one.work_ms for one in lines if _counts(one) and one.work_ms is not None]
+    mean_ms = math.fsum(counted) / len(counted) if counted else 0.0
+    return tuple(
+        replace(
+            one,
+            behind=None if one.iteration is None or newest is None else newest - one.iteration,
+            over=one.work_ms / mean_ms - 1 if one.work_ms is not None and mean_ms > 0 else None,
+        )
+        for one in lines
+    )
+
+
+def _counts(one: RankLine) -> bool:
+    return one.work_ms is not None and one.state in STANDING
+
+
+def _of_source(source: SourceStatus) -> RankLine:
+    age_s = source.age_s if source.frame_age_s is None else source.frame_age_s
+    return RankLine(source.key, source.state, age_s)
+
+
+def _place(one: RankLine) -> tuple[int, bool, SourceKey]:
+    return one.key.rank, not one.is_learner, one.key
+
+
+def _learner_slices(algorithm: str) -> tuple[PhaseSpec, ...]:
+    phases = learner_phases(algorithm) or all_learner_slices()
+    return tuple(phase for phase in phases if phase.exclusive)
+
+
+def _collector_slices(algorithm: str) -> tuple[PhaseSpec, ...]:
+    return tuple(phase for phase in collector_phases(algorithm) if phase.exclusive)
