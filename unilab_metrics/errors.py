@@ -90,6 +90,15 @@ class UnknownVersionError(StorageError):
         self.known = known
 
 
+class MissingPackageError(UnilabMetricsError):
+    """A package that is needed for this only is not installed. Facts: ``package``, ``user``."""
+
+    def __init__(self, user: str, package: str) -> None:
+        super().__init__(f"{user} needs the package {package}: pip install {package}")
+        self.user = user
+        self.package = package
+
+
 class SpoolError(StorageError):
     """The spool of a process cannot be made or read."""
 

@@ -47,6 +47,8 @@ def alerts(picture: Picture) -> tuple[Alert, ...]:
     if picture.gone is None:
         found += [Alert(ranks)] if (ranks := missing_ranks(picture)) else []
         found += _losses(picture)
+    if picture.ended is not None:
+        found += _of_ended_backends(picture)
     if current:
         found += _of_sources(picture)
         found += _of_troubles(picture)
@@ -164,6 +166,19 @@ def _of_writers(picture: Picture) -> list[Alert]:
     if backlog is not None and backlog.stale_s is None and backlog.value >= _WAITING_FRAMES:
         text = f"{formatting.whole(backlog.value)} frames wait in the spools"
         found.append(Alert(text, "warn"))
+    return found
+
+
+def _of_ended_backends(picture: Picture) -> list[Alert]:
+    """What lacks updates though the run has ended and nobody goes on with it."""
+    command = clean(f"unilab-metrics write {shlex.quote(picture.run_dir or 'RUN_DIR')}")
+    found: list[Alert] = []
+    for backend in picture.backends:
+        last = picture.journal.update
+        if backend.state == "finished" and backend.update < last:
+            why = f" ({clean(backend.text)})" if backend.text else ""
+            held = f"{clean(backend.name)} holds {backend.update:,} of {counted(last, 'update')}"
+            found.append(Alert(f"{held}{why}; `{command}` completes it"))
     return found
 
 

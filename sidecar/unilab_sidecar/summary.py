@@ -34,14 +34,22 @@ def summary_in(data: bytes, attempt: int) -> Summary | None:
     sources = bus.get("sources")
     listed = cast("list[object]", sources) if isinstance(sources, list) else []
     backends = _object(bus.get("backends")).items()
+    warnings = _object(bus.get("warnings"))
     return Summary(
         _total([bus.get("lost_frames"), *_object(bus.get("dropped_calls")).values()]),
         _count(bus, "updates"),
         _count(bus, "late_values"),
         _count(bus, "quarantined_frames"),
         tuple(made for one in listed if (made := _source(_object(one))) is not None),
-        tuple(BackendStatus(name, "finished", update) for name, update in backends if _is_int(update)),
+        tuple(BackendStatus(name, "finished", update, text=_trouble(name, warnings))
+              for name, update in backends if _is_int(update)),
     )  # fmt: skip
+
+
+def _trouble(backend: str, warnings: dict[str, object]) -> str:
+    """What was wrong with its writer at the end."""
+    start = f"the writer of {backend} "
+    return next((text.removeprefix(start) for text in warnings if text.startswith(start)), "")
 
 
 def _source(fields: dict[str, object]) -> SourceStatus | None:

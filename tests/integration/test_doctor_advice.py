@@ -170,10 +170,13 @@ def test_a_spool_of_a_run_that_is_gone_says_when_it_is_removed(tmp_path: Path) -
 
 
 def test_a_spool_that_names_no_run_says_so(tmp_path: Path) -> None:
-    leave("launch", None)
+    launch = leave("launch", None)
     ((text, fix),) = leftovers()
     assert text.endswith("ago, which does not say of which run")
-    assert fix == "`recover` of that run or its next attempt takes it in"
+    assert fix == (
+        f"`unilab-metrics recover RUN_DIR --spool {launch}` with the run that was cut off "
+        f"(`unilab-metrics ls`), or `rm -r {launch}` if nobody misses it"
+    )
     run = tmp_path / "there"
     run.mkdir()
     shutil.rmtree(spool_root() / "launch")
@@ -182,6 +185,26 @@ def test_a_spool_that_names_no_run_says_so(tmp_path: Path) -> None:
     assert text.endswith(f"of the run {run}, whose bus/ is gone")
     made = f"mkdir -m 700 -p {run}/bus && unilab-metrics aggregate {run} --spool {launch}"
     assert fix == made
+
+
+def test_spools_that_name_no_run_are_one_warning_whose_fix_can_be_done(run_dir: Path) -> None:
+    launches = [leave(f"launch-{number}", None, age_s=7200 * (number + 1)) for number in range(5)]
+    lines = CliRunner().invoke(commands, ["doctor"]).output.splitlines()
+    (told,) = [line for line in lines if "do not say of which run" in line]
+    root = launches[0].parent
+    assert told.startswith(
+        f"warning  leftovers  5 spools of dead processes of 5 launches in {root} do not say of "
+    )
+    assert told.endswith(" KiB, last written 2 hours to 10 hours ago")
+    fix = lines[lines.index(told) + 1]
+    assert "`unilab-metrics recover RUN_DIR --spool PATH`" in fix
+    assert not any("launch-" in line for line in lines)
+    long = CliRunner().invoke(commands, ["doctor", "-v"]).output.splitlines()
+    assert sum("launch-" in line for line in long) == 5
+    open_run_directory(run_dir)
+    done = CliRunner().invoke(commands, ["recover", str(run_dir), "--spool", str(launches[0])])
+    assert done.exit_code == 0, done.output
+    assert list(launches[0].parent.glob("launch-0/*")) == []
 
 
 def test_leftovers_take_a_line_each_and_end_with_a_total(tmp_path: Path, run_dir: Path) -> None:

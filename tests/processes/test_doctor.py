@@ -286,7 +286,7 @@ def test_leftovers_of_other_runs_are_named(run_dir: Path, tmp_path: Path) -> Non
     warnings = of_level(examine(), "warning")
     assert any(f"{stale}: a socket at which nobody listens" in text for text in warnings)
     assert any(f"{moved}: 1 spool of a dead process of ppo" in text for text in warnings)
-    assert any("`recover` of that run or its next attempt" in text for text in warnings)
+    assert any(f"recover RUN_DIR --spool {moved}" in text for text in warnings)
     assert set(warnings) <= set(of_level(examine(run_dir), "info")), "with -v"
     announce_run(moved.name, tmp_path / "its run")
     assert any(f"recover '{tmp_path}/its run'" in text for text in of_level(examine(), "warning"))

@@ -110,7 +110,8 @@ class Closing:
         return time.monotonic_ns() - self._began_mono_ns > _FULL_DISK_NS
 
     def _summarise(self) -> bool:
-        troubles = [text for text in (*self._core.untold, self._core.problem) if text]
+        told = self._writers.troubles(self._core.journal.committed_update)
+        troubles = [text for text in (*self._core.untold, self._core.problem, *told) if text]
         peers, backends = self._ingest.peers, self._writers.updates()
         outcome = outcome_of(self._core.state, self._run_dir, peers, backends, troubles)
         return self._endurance.attempt("run summary", lambda: self._write_summary(outcome))

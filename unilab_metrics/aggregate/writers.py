@@ -59,10 +59,23 @@ class Writers:
     def behind(self, last: int) -> list[str]:
         """For messages: the backends that lack updates up to ``last``, and what they have."""
         return [
-            f"{name} is at update {status.update:,} of {last:,}"
+            f"{name} is at update {status.update:,} of {last:,}{self._why(status)}"
             for name, status in self._statuses.items()
             if status.update < last and not self._processes[name].is_finished
         ]
+
+    def troubles(self, last: int) -> list[str]:
+        """Of those that lack updates up to ``last``: what is wrong with their writers."""
+        return [
+            f"the writer of {name} {status.text}"
+            for name, status in self._statuses.items()
+            if status.update < last and status.state in {RESTARTING, FAILED} and status.text
+        ]
+
+    @staticmethod
+    def _why(status: BackendStatus) -> str:
+        is_told = status.state in {RESTARTING, FAILED} and status.text
+        return f", its writer {status.text}" if is_told else ""
 
     def look_after(self, *, hurry: bool) -> None:
         """Start those that are not there; kill those that have said nothing for too long. What

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 from pathlib import Path
 
 from unilab_metrics.config import RUN_CONFIG_FILE
@@ -16,11 +17,23 @@ def existing_run(run_dir: Path) -> Path:
     try:
         if not run_dir.is_dir():
             raise RunNotFoundError(run_dir, _what_it_is(run_dir))
-        if not bus_directory(run_dir).is_dir() and not (run_dir / RUN_CONFIG_FILE).is_file():
-            raise RunNotFoundError(run_dir, "holds no run")
+        if not _is_run(run_dir):
+            raise RunNotFoundError(run_dir, f"holds no run; {_hint(run_dir)}")
     except OSError as error:
         raise RunNotFoundError(run_dir, f"cannot be looked at: {error.strerror}") from error
     return run_dir
+
+
+def _is_run(path: Path) -> bool:
+    return bus_directory(path).is_dir() or (path / RUN_CONFIG_FILE).is_file()
+
+
+def _hint(path: Path) -> str:
+    """Where there is one, without looking far."""
+    above = path.absolute().parent
+    if _is_run(above):
+        return f"its parent does: {shlex.quote(os.fspath(above))}"
+    return f"`unilab-metrics ls --logs {shlex.quote(os.fspath(path))}` lists those below it"
 
 
 def _what_it_is(path: Path) -> str:

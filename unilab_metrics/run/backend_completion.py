@@ -8,7 +8,13 @@ from pathlib import Path
 from typing import NamedTuple
 
 from unilab_metrics.aggregate.process_log import say
-from unilab_metrics.errors import LeaseHeldError, StorageFullError, UnilabMetricsError, why
+from unilab_metrics.errors import (
+    LeaseHeldError,
+    MissingPackageError,
+    StorageFullError,
+    UnilabMetricsError,
+    why,
+)
 from unilab_metrics.write.process import make_backend
 from unilab_metrics.write.writer import run_writer
 
@@ -39,7 +45,7 @@ def complete_backend(run_dir: Path, name: str, log_interval: int, last: int) -> 
 
     try:
         backend = make_backend(name, run_dir, log_interval)
-    except ValueError as error:
+    except (ValueError, MissingPackageError) as error:
         return BackendResult(name, 0, 0, str(error))
     problem = ""
     try:

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from unilab_metrics.write.backends import protos
 from unilab_metrics.write.backends.event_encoding import read_mark
 from unilab_metrics.write.backends.event_files import own_files, read_records
-from unilab_metrics.write.backends.protos import Event
 from unilab_metrics.write.position import Position
 
 
@@ -73,7 +73,7 @@ def _events(run_dir: Path) -> Iterator[memoryview]:
 
 
 def _points(data: memoryview) -> Iterator[Point]:
-    event: Any = Event.FromString(bytes(data))
+    event: Any = protos.Event.FromString(bytes(data))
     for value in event.summary.value:
         if value.HasField("simple_value"):
             yield Point(value.tag, event.step, value.simple_value)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from unilab_metrics.aggregate.journaling.recovery import Recovered
-from unilab_metrics.errors import ExitCode, StorageError
+from unilab_metrics.errors import ExitCode, MissingPackageError, StorageError
 from unilab_metrics.run.event_points import held_position
 from unilab_metrics.transport.rendezvous import bus_directory
 from unilab_metrics.wording import counted
@@ -37,7 +37,7 @@ def wal_problem(run_dir: Path, found: Recovered) -> str:
         return ""  # the journal knows it, keeps its history and goes on behind that
     try:
         position = held_position(run_dir).position
-    except OSError:
+    except (OSError, MissingPackageError):
         return ""  # who completes the backend says what is wrong with it
     if position is None or found.journal_id is None or position.journal != found.journal_id.hex():
         return ""

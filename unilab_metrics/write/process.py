@@ -77,10 +77,13 @@ def write_run(run_dir: Path, backend_name: str, *, log_interval: int = 1) -> int
 
 
 def make_backend(name: str, run_dir: Path, log_interval: int = 1) -> Backend:
-    """Raises ``ValueError`` for a name that is not in :data:`BACKENDS`."""
+    """Raises ``ValueError`` for a name that is not in :data:`BACKENDS`, and
+    ``MissingPackageError``."""
     if name == "tensorboard":
+        from unilab_metrics.write.backends import protos
         from unilab_metrics.write.backends.tensorboard import TensorBoardBackend
 
+        protos.load()
         return TensorBoardBackend(run_dir, log_interval=log_interval)
     raise ValueError(f"no backend {name!r}; there are: {', '.join(BACKENDS)}")
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from unilab_metrics.aggregate.journaling.recovery import HISTORY_KINDS, WAL_KINDS, Recovered
 from unilab_metrics.config import RUN_SUMMARY_FILE
-from unilab_metrics.errors import StorageError, UnknownVersionError
+from unilab_metrics.errors import MissingPackageError, StorageError, UnknownVersionError
 from unilab_metrics.run.bus_settings import SETTINGS_FILE, has_settings
 from unilab_metrics.run.damaged_files import damaged_segments, in_files, unread_files
 from unilab_metrics.run.doctor import drops
@@ -24,6 +24,7 @@ from unilab_metrics.storage.segments import list_segments, read_segment
 from unilab_metrics.storage.spool_places import nameless_spools, spools_in
 from unilab_metrics.storage.spool_reader import LEASE_NAME, SpoolReader
 from unilab_metrics.wording import agreeing, counted
+from unilab_metrics.write.backends import protos
 
 _SUBJECT = "backlog"
 _MANY = 10_000
@@ -166,9 +167,14 @@ def _backends(patient: Patient, last: int) -> Iterator[Finding]:
         if backend != "tensorboard":
             continue
         try:
+            protos.load()
             position = held_position(patient.run_dir).position
         except OSError as error:
             yield Finding(_SUBJECT, ERROR, f"{backend} cannot be read: {_fact(error)}")
+            continue
+        except MissingPackageError as error:
+            text = f"{backend} cannot be read or written: it needs the package {error.package}"
+            yield Finding(_SUBJECT, ERROR, text, missing_fix(patient, error))
             continue
         held = position.update if position is not None else 0
         if held < last:
@@ -177,6 +183,11 @@ def _backends(patient: Patient, last: int) -> Iterator[Finding]:
         else:
             text = f"{backend} holds all there is, {counted(last, 'update')}"
             yield Finding(_SUBJECT, OK, text)
+
+
+def missing_fix(patient: Patient, error: MissingPackageError) -> str:
+    """What installs the package and completes the backend."""
+    return f"pip install {error.package} && unilab-metrics write {patient.name}"
 
 
 def _fact(error: OSError) -> str:

@@ -46,8 +46,15 @@ class _Left(NamedTuple):
 
 
 def examine(own_places: list[Path]) -> list[Finding]:
-    """One line for each run that has left some. ``own_places``: launches to pass over."""
-    return [_finding(left) for left in _all_left(own_places)]
+    """One line for each run that has left some; those that say of none are one together, and a
+    detail each. ``own_places``: launches to pass over."""
+    found = list(_all_left(own_places))
+    nameless = [left for left in found if _run_of(left) is None]
+    if len(nameless) < 2:
+        return [_finding(left) for left in found]
+    named = [_finding(left) for left in found if left not in nameless]
+    details = (_finding(left)._replace(level=INFO, is_detail=True) for left in nameless)
+    return [*named, _together(nameless), *details]
 
 
 def total(own_places: list[Path]) -> Iterator[Finding]:
@@ -60,6 +67,28 @@ def total(own_places: list[Path]) -> Iterator[Finding]:
     make = make_run("RUN_DIR", "PATH")
     fix = f"to make a run of one whose own is gone: {make}; `rm -r PATH` gives its frames up"
     yield Finding(_SUBJECT, INFO, text, fix)
+
+
+def _together(nameless: list[_Left]) -> Finding:
+    spools = sum(len(left.spools) for left in nameless)
+    ages = sorted(left.silent_s for left in nameless)
+    youngest, oldest = _span(ages[0]), _span(ages[-1])
+    when = oldest if youngest == oldest else f"{youngest} to {oldest}"
+    places = sorted({os.fspath(left.launch.parent) for left in nameless})
+    text = (
+        f"{counted(spools, 'spool')} of dead processes of {len(nameless):,} launches in "
+        f"{', '.join(places)} do not say of which run, {_size(_bytes_of(nameless))}, last written "
+        f"{when} ago"
+    )
+    fix = f"the same with -v names them; then, for each, {_fix_of_nameless('PATH')}"
+    return Finding(_SUBJECT, WARNING, text, fix)
+
+
+def _fix_of_nameless(launch: str) -> str:
+    return (
+        f"`unilab-metrics recover RUN_DIR --spool {launch}` with the run that was cut off "
+        f"(`unilab-metrics ls`), or `rm -r {launch}` if nobody misses it"
+    )
 
 
 def make_run(folder: str, launch: str) -> str:
@@ -108,12 +137,16 @@ def _what(left: _Left) -> str:
     return f"{what}, last written {_span(left.silent_s)} ago"
 
 
+def _run_of(left: _Left) -> Path | None:
+    return _launched_run(left.launch.name) if left.run is None else path_of(left.run.path)
+
+
 def _fate(left: _Left) -> tuple[str, str]:
     """Whose they are, and what is to be done."""
-    run_dir = _launched_run(left.launch.name) if left.run is None else path_of(left.run.path)
+    run_dir = _run_of(left)
     if run_dir is None:
         whose = f"{agreeing(len(left.spools), 'which does', 'which do')} not say of which run"
-        return whose, f"`recover` of that run or its next attempt takes {left.it} in"
+        return whose, _fix_of_nameless(_quoted(left.launch))
     name = shlex.quote(os.fspath(run_dir))
     if left.run is not None and left.run.was_removed():
         return _of_a_removed_run(left, name)

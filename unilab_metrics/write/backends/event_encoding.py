@@ -12,13 +12,8 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from unilab_metrics.write.backends import protos
 from unilab_metrics.write.backends.images import image_size
-from unilab_metrics.write.backends.protos import (
-    SESSION_START,
-    STRING_TENSOR,
-    DecodeError,
-    Event,
-)
 from unilab_metrics.write.items import Histogram, Image, Item, Restart, Scalar, Scalars, Text
 from unilab_metrics.write.position import Position, decode_position, encode_position
 
@@ -73,7 +68,7 @@ class EventEncoder:
         if reused is None:
             if len(self._events) >= _MAX_KEY_SETS:
                 self._events.clear()
-            event = Event()
+            event = protos.Event()
             reused = self._events[tags] = event, [event.summary.value.add(tag=tag) for tag in tags]
         return reused
 
@@ -99,7 +94,7 @@ class EventEncoder:
 
 def file_version_event(unix_ns: int) -> bytes:
     """The first event of a file."""
-    event = Event()
+    event = protos.Event()
     event.wall_time = unix_ns / _NS_PER_S
     event.file_version = FILE_VERSION
     return event.SerializeToString()
@@ -110,7 +105,7 @@ def mark_event(position: Position, unix_ns: int) -> bytes:
 
     A session log without a status, which readers pass over.
     """
-    event = Event()
+    event = protos.Event()
     event.wall_time = unix_ns / _NS_PER_S
     event.step = position.step
     event.session_log.msg = f"{_MARK_PREFIX}{position.update}"
@@ -123,7 +118,7 @@ def read_mark(data: bytes | memoryview) -> Position | None:
     serialized = bytes(data)
     if _MARK_PREFIX.encode() not in serialized:
         return None
-    event = Event()
+    event = protos.Event()
     try:
         event.ParseFromString(serialized)
         if not event.HasField("session_log") or event.session_log.status:
@@ -131,12 +126,12 @@ def read_mark(data: bytes | memoryview) -> Position | None:
         if not event.session_log.msg.startswith(_MARK_PREFIX):
             return None
         return decode_position(event.session_log.checkpoint_path)
-    except (DecodeError, msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+    except (protos.DecodeError, msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         return None
 
 
 def _event_of(item: Scalar | Text | Histogram | Image) -> tuple[Any, Any]:
-    event = Event()
+    event = protos.Event()
     event.wall_time = item.unix_ns / _NS_PER_S
     event.step = item.step
     return event, event.summary.value.add(tag=item.tag)
@@ -145,7 +140,7 @@ def _event_of(item: Scalar | Text | Histogram | Image) -> tuple[Any, Any]:
 def _text(item: Text) -> bytes:
     event, value = _event_of(item)
     value.metadata.plugin_data.plugin_name = _TEXT_PLUGIN
-    value.tensor.dtype = STRING_TENSOR
+    value.tensor.dtype = protos.STRING_TENSOR
     value.tensor.tensor_shape.dim.add(size=1)
     value.tensor.string_val.append(item.text.encode("utf-8", errors="replace"))
     return event.SerializeToString()
@@ -162,10 +157,10 @@ def _image(item: Image) -> bytes:
 
 
 def _restart(item: Restart) -> bytes:
-    event = Event()
+    event = protos.Event()
     event.wall_time = item.unix_ns / _NS_PER_S
     event.step = item.step
-    event.session_log.status = SESSION_START
+    event.session_log.status = protos.SESSION_START
     return event.SerializeToString()
 
 
