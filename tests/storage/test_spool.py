@@ -148,6 +148,17 @@ def test_trimming_keeps_what_is_not_durable(make: MakeSpool) -> None:
     assert (gap.kind, gap.sequence) == (RecordKind.GAP, spool.files.first - 1)
 
 
+def test_who_has_lost_what_was_trimmed_is_told_the_layouts_again(make: MakeSpool) -> None:
+    spool = make(segment_bytes=1000)
+    spool.append(RecordKind.LAYOUT, layout(0), announcement=True)
+    for number in range(40):
+        spool.append(RecordKind.EVENT, event(str(number) * 50))
+    spool.files.trim(20)
+    gap, announced = scan(spool.files.take(0, spool.last, 10**6).records).records
+    assert (gap.kind, gap.sequence) == (RecordKind.GAP, spool.files.first - 1)
+    assert (announced.kind, announced.sequence) == (RecordKind.LAYOUT, 0)
+
+
 def test_a_batch_is_bounded_but_holds_at_least_one_record(make: MakeSpool) -> None:
     spool = make()
     for _ in range(10):

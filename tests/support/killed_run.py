@@ -15,9 +15,11 @@ from cut_off_run import LAUNCH, kill, open_run_directory, source, spools
 from unilab_metrics.aggregate.folding.entries import (
     AcceptedBatch,
     EntryKind,
+    SourceGone,
     SourceJoined,
     decode_entry,
 )
+from unilab_metrics.aggregate.journaling.evidence import DURABLE_FILE
 from unilab_metrics.aggregate.journaling.recovery import HISTORY_KINDS, WAL_KINDS
 from unilab_metrics.aggregate.leaving.leftovers import SpoolDirectories
 from unilab_metrics.aggregate.offline import OfflineJournal
@@ -51,12 +53,15 @@ class KilledRun:
         shutil.copytree(run_dir, copies / "run")
         shutil.copytree(spool_root() / LAUNCH, copies / "spools")
 
-    def restore(self, *, trimmed: bool = False) -> None:
-        """As it was. ``trimmed``: without what had been safe in the journal."""
+    def restore(self, *, trimmed: bool = False, synced: bool = True) -> None:
+        """As it was. ``trimmed``: without what had been safe in the journal. ``synced``: whether
+        anybody knows what had been."""
         shutil.rmtree(self.run_dir)
         shutil.rmtree(spool_root() / LAUNCH, ignore_errors=True)
         shutil.copytree(self._copies / "run", self.run_dir)
         shutil.copytree(self._copies / "spools", spool_root() / LAUNCH)
+        if not synced:
+            (self.bus_dir / DURABLE_FILE).unlink()
         if trimmed:
             for directory in spools():
                 _trim(directory, self.cursors[directory])
@@ -104,6 +109,8 @@ def _feed(run: KilledRun, publishers: list[Publisher]) -> None:
             core.commit()
             if not any(taken):
                 break
+        if life:
+            core.fold(SourceGone(1, "lost", 0, 0))
         for known in core.state.data.sources:
             run.cursors[Path(known.identity.spool_path)] = known.cursor
         journal.close()

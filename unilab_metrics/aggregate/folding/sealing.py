@@ -156,7 +156,7 @@ def _collector_suppliers(state: AggregatorState, shares: list[RankShare]) -> lis
     for source in state.others:
         if source.attempt != state.data.attempt:
             continue
-        if source.told_through:
+        if state.data.passed_stamps:
             pass_over_reports(state, source)
         reports = source.reports
         interval_end = _interval_end(state, source, stamps)
