@@ -82,9 +82,29 @@ def test_a_directory_that_holds_no_run_ends_with_3_and_stays_as_it_is(
     code, output = invoke(command, str(tmp_path))
     assert (code, output) == (
         ExitCode.RUN_NOT_FOUND,
-        f"unilab-metrics: {tmp_path}: holds no run\n",
+        f"unilab-metrics: {tmp_path}: holds no run; `unilab-metrics ls --logs {tmp_path}` lists "
+        "those below it\n",
     )
     assert list(tmp_path.iterdir()) == []
+
+
+def test_who_names_a_directory_beside_a_run_is_told_where_one_is(tmp_path: Path) -> None:
+    run_dir = tmp_path / "logs" / "a run"
+    (run_dir / "bus").mkdir(parents=True)
+    for beside, hint in (
+        (tmp_path / "logs", f"`unilab-metrics ls --logs {tmp_path}/logs` lists those below it"),
+        (run_dir / "bus", f"its parent does: '{run_dir}'"),
+    ):
+        done = CliRunner().invoke(commands, ["verify", str(beside)])
+        assert done.exit_code == ExitCode.RUN_NOT_FOUND
+        assert done.output == f"unilab-metrics: {beside}: holds no run; {hint}\n"
+
+
+@pytest.mark.parametrize("address", ["1.2.3.4:5", "node-7.local:7400", "[::1]:7400"])
+def test_an_address_without_its_scheme_is_recognised(address: str) -> None:
+    done = CliRunner().invoke(commands, ["attach", address])
+    assert done.exit_code == ExitCode.USAGE
+    assert f"an address is tcp://{address}, with --key FILE" in done.output
 
 
 def test_a_second_writer_says_that_there_is_nothing_to_do(

@@ -94,6 +94,24 @@ def test_any_other_package_of_a_command_is_named(monkeypatch: pytest.MonkeyPatch
     assert said == "unilab-metrics: this command needs the package regex: pip install regex\n"
 
 
+@pytest.mark.parametrize("package", ["textual", "regex"])
+def test_attach_names_what_the_sidecar_lacks(
+    package: str, run_dir: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole_run(run_dir)
+    find_spec = importlib.util.find_spec
+
+    def find(name: str, *rest: Any) -> Any:
+        return None if name == package else find_spec(name, *rest)
+
+    monkeypatch.setattr(importlib.util, "find_spec", find)
+    code, said = ask("attach", run_dir, "--once")
+    assert code == ExitCode.UNEXPECTED
+    assert (
+        said == f"unilab-metrics: the sidecar needs the package {package}: pip install {package}\n"
+    )
+
+
 class _Process:
     is_finished = False
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import re
+import sys
 import time
 from datetime import datetime
 from pathlib import Path
@@ -13,7 +15,7 @@ import click
 from unilab_metrics.cli.directories import existing_run
 from unilab_metrics.cli.looking import look_options, sidecar_options
 from unilab_metrics.cli.output import say
-from unilab_metrics.errors import NoLiveRunError
+from unilab_metrics.errors import MissingPackageError, NoLiveRunError
 from unilab_metrics.storage.standard_streams import fill_standard_streams
 from unilab_metrics.transport.rendezvous import CONNECTION_FILE, bus_directory
 
@@ -102,6 +104,8 @@ def attach(run: str | None, *, key: Path | None, wait: bool, **look: object) -> 
     else:
         found = _newest_live_run() if run is None else existing_run(Path(run))
         command = sidecar_command(found.absolute(), *options)
+    if command[0] == sys.executable:
+        _check_packages()
     fill_standard_streams()
     # Replaced, not imported: the command line stays free of the terminal library, and the
     # sidecar is the very process that the shell and the terminal know.
@@ -150,6 +154,13 @@ def ls(log_root: Path, count: int) -> None:
         say(_line(state_of(path), started(path), "", path))
     if not shown and not recent:
         say(f"no live run, none below {_short(log_root)}/")
+
+
+def _check_packages() -> None:
+    """Raises before the screen is taken if the sidecar could not start."""
+    for package in ("textual", "regex"):
+        if importlib.util.find_spec(package) is None:
+            raise MissingPackageError("the sidecar", package)
 
 
 def _check_remote(address: str, key: Path) -> None:
