@@ -12,7 +12,7 @@ from unilab_sidecar.layout import Screen
 from unilab_sidecar.text import Block, Segment, width_of
 
 _PAIRS = {
-    "─━╌┄": "----",
+    "─━╌┄": "-=--",
     "│┤├┴└╭╮╯╰": "|++++++++",
     "●○◌◐■": "*o.%#",
     "✓✗": "vx",

@@ -5,66 +5,26 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
-import re
-from collections.abc import Awaitable, Callable
 from dataclasses import replace
-from html import unescape
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 import pytest
 from sample_run import SampleRun, whole_run
+from still_sidecar import drive, normalised, screen_text, words
 from textual.drivers.headless_driver import HeadlessDriver
 from textual.pilot import Pilot
 
 from unilab_metrics.subscribe.history import HistoryRecord
 from unilab_sidecar.app import SidecarApp
 from unilab_sidecar.batch import Batch, Failure
-from unilab_sidecar.feed import Feed
 from unilab_sidecar.text import Segment
 from unilab_sidecar.widgets.sheet import Sheet, _difference
 from unilab_sidecar.widgets.title_bar import TitleBar
 
 SNAPSHOTS = Path(__file__).parent / "snapshots"
-Steps = Callable[[SidecarApp, Pilot[Any]], Awaitable[None]]
-
-
-class StillFeed(Feed):
-    """Has its batches from the start; nothing changes while the test looks."""
-
-    def __init__(self, batches: list[Batch]) -> None:
-        super().__init__(lambda: pytest.fail("nobody attaches"), wait_for_bus=False)
-        self.batches = batches
-
-    def run(self) -> None:
-        """Returns at once."""
-
-    def take(self) -> list[Batch]:
-        """Everything, once."""
-        batches, self.batches = self.batches, []
-        return batches
-
-
-def drive(
-    batches: list[Batch], steps: Steps, *, size: tuple[int, int] = (100, 30), exits: bool = False
-) -> SidecarApp:
-    app = SidecarApp(StillFeed(batches), exit_with_run=exits)
-
-    async def run() -> None:
-        async with app.run_test(size=size) as pilot:
-            app.tick()
-            await pilot.pause()
-            await steps(app, pilot)
-
-    asyncio.run(run())
-    return app
-
-
-def screen_text(app: SidecarApp) -> str:
-    return "\n".join(strip.text for strip in app.screen._compositor.render_strips())
 
 
 async def nothing(app: SidecarApp, pilot: Pilot[Any]) -> None:
@@ -74,16 +34,6 @@ async def nothing(app: SidecarApp, pilot: Pilot[Any]) -> None:
 @pytest.fixture(scope="module")
 def batches() -> list[Batch]:
     return whole_run(300)[1]
-
-
-def normalised(svg: str) -> str:
-    """Without the number of the export, the fonts' addresses and the versions' blanks."""
-    svg = re.sub(r"terminal-\d+", "terminal", svg)
-    return re.sub(r"\s*@font-face \{.*?\}", "", svg, flags=re.DOTALL)
-
-
-def words(svg: str) -> list[str]:
-    return [unescape(text).replace("\xa0", " ") for text in re.findall(r">([^<>]+)</text>", svg)]
 
 
 @pytest.mark.parametrize("size", [(70, 24), (80, 24), (100, 30), (120, 40), (160, 48)])
@@ -202,7 +152,7 @@ def test_an_empty_start_says_what_it_waits_for():
         shown = screen_text(app)
         assert "waiting for the first update" in shown
         assert "25.0 %" in shown
-        assert "GPUs 2" in shown
+        assert "ranks 2" in shown
 
     drive([], look)
 

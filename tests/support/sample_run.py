@@ -1,13 +1,14 @@
 """A SAC run on two ranks as a subscriber would see it, made up but consistent.
 
 Loaded by the fixtures of this folder, and a program of its own for tests that need the app
-in a real terminal: ``python sample_run.py [--end-after N] [--plain] [--exit-with-run]``.
+in a real terminal: ``python sample_run.py [--end-after N] [--plain] [--exit-with-run] [--no-unicode]``.
 """
 
 from __future__ import annotations
 
 import argparse
 import math
+import os
 import random
 import struct
 import sys
@@ -218,6 +219,7 @@ class FakeSource:
 
 def main() -> int:
     from unilab_sidecar.app import SidecarApp
+    from unilab_sidecar.charsets import shows_unicode
     from unilab_sidecar.feed import Feed
     from unilab_sidecar.plain import run_plain
 
@@ -225,6 +227,7 @@ def main() -> int:
     parser.add_argument("--end-after", type=int)
     parser.add_argument("--exit-with-run", action="store_true")
     parser.add_argument("--plain", action="store_true")
+    parser.add_argument("--no-unicode", action="store_true")
     options = parser.parse_args()
     feed = Feed(lambda: FakeSource(options.end_after), wait_for_bus=False)
     if options.plain:
@@ -236,7 +239,10 @@ def main() -> int:
         feed.stop()
         thread.join()
         return 0
-    app = SidecarApp(feed, exit_with_run=options.exit_with_run)
+    unicode = shows_unicode(os.environ) and not options.no_unicode
+    app = SidecarApp(
+        feed, exit_with_run=options.exit_with_run, unicode=unicode, environ=dict(os.environ)
+    )
     app.run(mouse=False)
     return app.return_code or 0
 

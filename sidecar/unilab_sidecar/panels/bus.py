@@ -19,8 +19,10 @@ from unilab_sidecar.text import (
     Style,
     clean,
     clip,
+    fit,
     left,
     line,
+    line_width,
     right,
     width_of,
 )
@@ -42,6 +44,7 @@ _LABEL_CELLS = 13
 _KIND_CELLS = 18
 _MIN_TEXT = 24
 _TABLE_CELLS = 65
+_MIN_EXTRA = 6
 
 
 def sources(picture: Picture, width: int, most: int = USUAL_SOURCES) -> Block:
@@ -50,7 +53,7 @@ def sources(picture: Picture, width: int, most: int = USUAL_SOURCES) -> Block:
         return []
     ordered = sorted(picture.sources, key=_order)
     with_host = width >= _TABLE_CELLS + 8
-    rows = [clip(_source(source, with_host=with_host), width) for source in ordered[:most]]
+    rows = [_source(source, width, with_host=with_host) for source in ordered[:most]]
     if len(ordered) > most:
         rows.append(line(Segment(f"and {len(ordered) - most:,} more", "dim")))
     titles = (
@@ -165,7 +168,7 @@ def _order(source: SourceStatus) -> tuple[int, int, bool, SourceKey]:
     return _URGENCY.get(source.state, 2), source.key.rank, source.key.role != LEARNER, source.key
 
 
-def _source(source: SourceStatus, *, with_host: bool) -> Line:
+def _source(source: SourceStatus, width: int, *, with_host: bool) -> Line:
     mark, style = _STATES.get(source.state, ("?", "warn"))
     key = source.key
     role = clean(key.role) + (f".{key.instance}" if key.instance else "")
@@ -181,13 +184,21 @@ def _source(source: SourceStatus, *, with_host: bool) -> Line:
         Segment(right(f"{drops:,}", 7), "bad" if drops else "dim"),
         Segment(right(f"{source.lost_frames:,}", 6), "bad" if source.lost_frames else "dim"),
     ]
+    more: list[tuple[str, Style]] = []
     if abs(source.clock_skew_s) >= SKEW_S:
         # Which clock is meant, the header says.
-        parts.append(Segment(f"  {source.clock_skew_s:+.0f} s", "warn"))
+        more.append((f"{source.clock_skew_s:+.0f} s", "warn"))
     if source.troubles:
         # They have cost no frame.
-        parts.append(Segment(f"  {clean(', '.join(sorted(source.troubles)))}", "warn"))
-    return line(*parts, Segment(f"  {clean(source.host)}" if with_host else "", "dim"))
+        more.append((clean(", ".join(sorted(source.troubles))), "warn"))
+    if with_host:
+        more.append((clean(source.host), "dim"))
+    for text, its_style in more:
+        # What is cut off here must not take the numbers before it along.
+        room = width - line_width(parts) - 2
+        if room >= min(width_of(text), _MIN_EXTRA):
+            parts.append(Segment(f"  {fit(text, room)}", its_style))
+    return clip(parts, width)
 
 
 def _backend(backend: BackendStatus, update: int, width: int) -> Block:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 
-from unilab_sidecar import formatting
-from unilab_sidecar.alerts import alerts, is_current
+from unilab_sidecar import formatting, grouping
+from unilab_sidecar.alerts import Alert, alerts, is_current
 from unilab_sidecar.charts import gauge
 from unilab_sidecar.flow import flowed
 from unilab_sidecar.panels.bottleneck import bottleneck
@@ -37,13 +37,14 @@ REFERENCES: dict[Reference, str] = {
 
 def title(picture: Picture, width: int) -> str:
     """Algorithm, task, ranks, iteration and the window, in at most ``width`` cells, each once it is
-    known. A rank counts as a GPU, as in UniLab's own title: nobody says what it computes on.
+    known. ``GPUs N`` where something says that there are any: each rank has one then. Of a run that
+    says nothing of GPUs it is ``ranks N``.
 
     The task gives way first: it is the longest part and the one that people know.
     """
     run = picture.run
     before = [clean(run.algorithm).upper()] if run.algorithm else []
-    after = [f"GPUs {run.world_size}"] if picture.attempt else []
+    after = [f"{_kind_of_ranks(picture)} {run.world_size}"] if picture.attempt else []
     if picture.iteration is not None:
         maximum = f"/{run.max_iterations}" if run.max_iterations is not None else ""
         after.append(f"iter {picture.iteration}{maximum}")
@@ -63,12 +64,20 @@ def header(picture: Picture, width: int, *, short: bool, slowed: bool = False) -
     slow = bottleneck(picture, width) if slowed else []
     lines = [
         _progress_line(picture, width),
-        clip(_throughput_line(picture, short=short), width),
-        slow[0] if any(slow) else _health_line(picture, width, {alert.text for alert in said}),
+        clip(_fill_line(picture, width) or _throughput_line(picture, short=short), width),
+        slow[0] if any(slow) else _health_line(picture, width, _all_said(picture, said)),
     ]
     found = [Segment(f"! {alert.text}", alert.style) for alert in said]
     lines += flowed(None, found, width) if found else []
     return [*lines, _refused_line(picture, width)] if picture.refused else lines
+
+
+def _kind_of_ranks(picture: Picture) -> str:
+    mps = picture.readings.get(grouping.MPS)
+    has_gpus = (mps is not None and mps.value > 0) or any(
+        "gpu" in t.lower() for t in picture.readings
+    )
+    return "GPUs" if has_gpus else "ranks"
 
 
 def _window(picture: Picture) -> str:
@@ -86,9 +95,8 @@ def _progress_line(picture: Picture, width: int) -> Line:
     if picture.iteration is not None and maximum:
         fraction = picture.iteration / maximum
     elif picture.progress is not None:
-        fraction = picture.progress.fraction
-        text = clean(picture.progress.text) or "warm-up"
-        after.append(Segment(f"  {fit(text, max(width // 3, 8))}", "label"))
+        room = max(width - line_width([before]) - 2, 0)
+        after.append(Segment(f"  {fit(_warm_up(picture), room)}", "label"))
     if picture.iteration is not None:
         after += _pair("elapsed", formatting.duration(picture.elapsed_s), "  ")
         if is_training(picture):
@@ -105,6 +113,26 @@ def _progress_line(picture: Picture, width: int) -> Line:
         if line_width([before, *after]) + width_of(percent) <= width:
             parts.append(Segment(percent, "value"))
     return clip([*parts, *after], width)
+
+
+def _fill_line(picture: Picture, width: int) -> Line:
+    """How full the buffer is, across the screen, while warm-up lasts."""
+    if picture.iteration is not None or picture.progress is None:
+        return ()
+    percent = f" {formatting.percent(100 * picture.progress.fraction)}"
+    done, open_part = gauge(picture.progress.fraction, max(width - width_of(percent), 0))
+    return line(Segment(done, "accent"), Segment(open_part, "dim"), Segment(percent, "value"))
+
+
+def _warm_up(picture: Picture) -> str:
+    return (clean(picture.progress.text) if picture.progress is not None else "") or "warm-up"
+
+
+def _all_said(picture: Picture, said: Iterable[Alert]) -> set[str]:
+    """What other lines say already."""
+    texts = {alert.text for alert in said}
+    is_warming_up = picture.iteration is None and picture.progress is not None
+    return texts | {_warm_up(picture)} if is_warming_up else texts
 
 
 def _throughput_line(picture: Picture, *, short: bool) -> Line:
