@@ -82,8 +82,10 @@ def test_a_directory_that_holds_no_run_ends_with_3_and_stays_as_it_is(
     code, output = invoke(command, str(tmp_path))
     assert (code, output) == (
         ExitCode.RUN_NOT_FOUND,
-        f"unilab-metrics: {tmp_path}: holds no run; `unilab-metrics ls --logs {tmp_path}` lists "
-        "those below it\n",
+        (
+            f"unilab-metrics: {tmp_path}: holds no run; `unilab-metrics ls --logs {tmp_path}` lists "
+            "those below it\n"
+        ),
     )
     assert list(tmp_path.iterdir()) == []
 
