@@ -96,11 +96,11 @@ class _Screen:
         self._pid = os.getpid()
         self._lock = threading.Lock()
         self._is_over = False
-        self._terminal = TerminalState()
         self._gone_s: float | None = None
         with contextlib.ExitStack() as undo:
             self._saved = [_kept(fd) for fd in range(3)]
             undo.callback(self._close_saved)
+            self._terminal = TerminalState(self._saved[0])
             self._capture = Capture(run_dir)
             undo.callback(self._capture.close)
             control, self._control = map(above_standard_streams, os.pipe())
@@ -132,8 +132,8 @@ class _Screen:
                 self._gone_s = time.monotonic()
             elif time.monotonic() - self._gone_s > _COMPANION_GONE_S:
                 self._give_back()
-        except OSError:
-            pass
+        except Exception:  # noqa: BLE001 (the shipper goes on whatever this was)
+            self._is_over = self._is_over or self._gone_s is not None
         finally:
             self._lock.release()
 
@@ -153,7 +153,8 @@ class _Screen:
                 self._companion.wait()
                 # Its sidecar leaves the screen when it sees that.
                 time.sleep(_COMPANION_GONE_S)
-            self._give_back()
+            with contextlib.suppress(Exception):
+                self._give_back()
 
     def _give_back(self) -> None:
         self._is_over = True

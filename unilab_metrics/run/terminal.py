@@ -64,12 +64,13 @@ class TerminalState:
 
 @contextlib.contextmanager
 def _unstoppable() -> Generator[None]:
-    """A background group that sets the terminal would be stopped by SIGTTOU."""
-    before = signal.signal(signal.SIGTTOU, signal.SIG_IGN)
+    """A background group that sets the terminal would be stopped by SIGTTOU. Blocked, not ignored:
+    so any thread may."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTTOU])
     try:
         yield
     finally:
-        signal.signal(signal.SIGTTOU, before)
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def _is_terminal(fd: int) -> bool:
