@@ -44,19 +44,16 @@ def marked(parts: Line, panel: str) -> Line:
     """A line in which the headings of ``panel`` say that it is meant."""
     if not panel or not any(part.style == "heading" for part in parts):
         return parts
-    made: list[Segment] = []
-    is_after = False
-    for part in parts:
-        if part.style == "heading" and _HEADINGS.get(part.text.strip(" ")) == panel:
-            made.append(Segment(f"▸ {part.text}", "focus"))
-            is_after = True
+    made = list(parts)
+    for place, part in enumerate(parts):
+        if part.style != "heading" or _HEADINGS.get(part.text.strip(" ")) != panel:
             continue
-        if is_after and part.text.startswith(" ─"):
+        made[place] = Segment(part.text, "focus")
+        rule = parts[place + 1] if place + 1 < len(parts) else Segment("")
+        if rule.text.startswith(" ──"):
             # The rule gives the mark its cells.
-            made.append(Segment(" " + part.text[3:], part.style))
-        else:
-            made.append(part)
-        is_after = False
+            made[place] = Segment(f"▸ {part.text}", "focus")
+            made[place + 1] = Segment(" " + rule.text[3:], rule.style)
     return tuple(made)
 
 

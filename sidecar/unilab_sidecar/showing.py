@@ -14,7 +14,7 @@ from unilab_sidecar.panels.header import title
 from unilab_sidecar.picture import Picture
 from unilab_sidecar.rank_state import RanksContext
 from unilab_sidecar.rank_table import RankTable
-from unilab_sidecar.text import Line, Segment, clean, fit, line, line_width, width_of
+from unilab_sidecar.text import Line, Segment, clean, clip, fit, line_width, width_of
 from unilab_sidecar.viewing import VIEWS, Context, ViewState
 from unilab_sidecar.views import bus, charts, events, overview, palette, ranks
 from unilab_sidecar.views import help as keys
@@ -105,7 +105,7 @@ def _filter_line(shown: Shown, state: ViewState, width: int) -> Line:
     gap = width - line_width(parts) - width_of(count)
     if gap > 0:
         parts += [Segment(" " * gap), Segment(count, "warn" if problem else "label")]
-    return line(*parts)
+    return clip(parts, width)
 
 
 def _title(shown: Shown, state: ViewState, name: str, room: int) -> str:

@@ -81,7 +81,7 @@ def _event(note: Note, width: int) -> Block:
     iteration = "" if note.iteration is None else f"{note.iteration:,}"
     if width < _TABLE_CELLS:
         more = [Segment(f"iter {iteration}", "dim")] if iteration else []
-        more += [Segment(f"rank {_ranks(note)}", "dim")] if note.ranks else []
+        more += [Segment(f"rank {_ranks(note)}", "dim")] if note.ranks not in ((), (0,)) else []
         parts = [*([Segment(text, style)] if text else []), *more]
         label = Segment(left(kind, min(_KIND_CELLS, max(width // 4, 8))) + " ", "label")
         head = width_of(age.text) + width_of(label.text)
