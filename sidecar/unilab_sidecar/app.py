@@ -93,7 +93,7 @@ class SidecarApp(App[Failure | None]):
         self._shows_cursor = shows_cursor
         self._environ = environ
         self._remembers = remembers
-        self._state = ViewState(theme=usual_theme(environ, self.console.color_system))
+        self._state = ViewState(theme=usual_theme(environ))
         if remembers:
             self._state = restored(self._state, load_saved(environ))
         if theme or self._has_no_colour:

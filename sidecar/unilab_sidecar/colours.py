@@ -28,9 +28,15 @@ def wants_no_colour(environ: Mapping[str, str]) -> bool:
     return bool(environ.get("NO_COLOR"))
 
 
-def usual_theme(environ: Mapping[str, str], colour_system: str | None) -> str:
+def has_few_colours(environ: Mapping[str, str]) -> bool:
+    """Whether the terminal announces no more than sixteen, as Rich understands it."""
+    if environ.get("COLORTERM", "").strip().lower() in ("truecolor", "24bit"):
+        return False
+    return environ.get("TERM", "").strip().lower().rpartition("-")[2] not in ("256color", "kitty")
+
+
+def usual_theme(environ: Mapping[str, str]) -> str:
     """The theme of somebody who has chosen none: the terminal's own sixteen colours where it has
-    no more, or where there is to be none at all. ``colour_system``: as Rich names what it makes
-    of ``environ``; without an environment nobody knows of a limit."""
-    has_few = bool(environ) and colour_system in ("standard", "windows")
+    no more, or where there is to be none at all. Without an environment nobody knows of a limit."""
+    has_few = bool(environ) and has_few_colours(environ)
     return "ansi" if has_few or wants_no_colour(environ) else THEMES[0]
