@@ -61,6 +61,7 @@ MISTAKES: list[tuple[dict[str, Any], str]] = [
     ({"backends": [None]}, "no backend None; there are: tensorboard"),
     ({"bind": 5555}, "bind 5555: must be a string"),
     ({"bind": "nowhere"}, "bind: "),
+    ({"sidecar": "always"}, "no sidecar 'always'; there are: "),
     ({"run_dir": 3}, "run_dir 3: must be a path"),
     ({"run_dir": "a\0b"}, "run_dir .*: a path holds no null character"),
     ({"log_root": b"logs"}, "log_root b'logs'"),

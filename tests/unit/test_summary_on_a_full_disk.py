@@ -44,6 +44,7 @@ def closing(monkeypatch: pytest.MonkeyPatch, *, fails: int) -> tuple[Closing, li
         remove_finished=list,
         updates=dict,
         is_complete=lambda *_, **__: True,
+        troubles=lambda _last: [],
     )
     made = Closing(
         core,
