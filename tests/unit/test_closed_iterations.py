@@ -43,7 +43,7 @@ def played(calls: list[Call], seals_after: tuple[bool, ...]) -> PaperRun:
     return paper
 
 
-@pytest.mark.parametrize("seals_after", product([False, True], repeat=len(REPEATED)))
+@pytest.mark.parametrize("seals_after", list(product([False, True], repeat=len(REPEATED))))
 def test_a_repeated_older_iteration_gives_the_same_whenever_it_was_sealed(
     seals_after: tuple[bool, ...],
 ) -> None:
