@@ -125,8 +125,7 @@ def _take(  # noqa: PLR0912 - one case per record kind
         case DefinitionFrame():
             take_definition(state, frame.spec)
         case Gap():
-            source.cursor = before
-            source.pass_gap(frame.first, record.sequence)
+            source.pass_gap(max(frame.first, before + 1), record.sequence)
             state.data.gaps += 1
         case Drops():
             source.drops = bounded_counts(frame.counts)

@@ -113,7 +113,6 @@ class SourceState(msgspec.Struct, array_like=True):
     def pass_gap(self, first: int, last: int) -> None:
         """Its records ``first`` to ``last`` are lost, as far as the history does not have what
         they said: of those that had been in the wal, the next frame shows that."""
-        first = max(first, self.cursor + 1)
         self.cursor = max(self.cursor, last)
         frames = max(last - first + 1, 0)
         told = min(max(self.told_through - first + 1, 0), frames)
