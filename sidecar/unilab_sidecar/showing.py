@@ -42,12 +42,12 @@ def context(shown: Shown, state: ViewState, columns: int, rows: int, now_words: 
     if state.view == "ranks":
         of_ranks = ranks.context(shown.ranks, shown.picture, state.ranks, columns, rows)
     return Context(
-        shown.now_unix_s,
-        now_words,
-        panels(shown.picture),
-        charts.context(shown.charts, state.chart, columns, rows),
-        charts.usual(shown.charts.known),
-        of_ranks,
+        now_unix_s=shown.now_unix_s,
+        now_words=now_words,
+        panels=panels(shown.picture),
+        chart=charts.context(shown.charts, state.chart, columns, rows),
+        usual_tags=charts.usual(shown.charts.known),
+        ranks=of_ranks,
     )
 
 

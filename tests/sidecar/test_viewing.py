@@ -23,12 +23,12 @@ from unilab_sidecar.viewing import (
 
 KNOWN = ("Loss/actor", "Loss/critic", "Train/mean_reward")
 CONTEXT = Context(
-    1000.0,
-    "14:03:05",
-    ("metrics", "rewards", "sources"),
-    ChartContext(KNOWN),
-    ("Loss/critic",),
-    RanksContext(KNOWN, 10, 4),
+    now_unix_s=1000.0,
+    now_words="14:03:05",
+    panels=("metrics", "rewards", "sources"),
+    chart=ChartContext(KNOWN),
+    usual_tags=("Loss/critic",),
+    ranks=RanksContext(KNOWN, 10, 4),
 )
 KEYS = (
     *"12345/?:!qstxolcky0+-[]",
