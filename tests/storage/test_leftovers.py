@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from unilab_metrics.aggregate.leaving.leftovers import SpoolDirectories
+from unilab_metrics.storage.lease import Lease
 from unilab_metrics.storage.orphans import remove_spool
+from unilab_metrics.storage.records import encode_record
+from unilab_schema.codec import RecordKind, encode_payload
 from unilab_schema.identity import Identity, SourceKey
 
 
@@ -55,3 +59,27 @@ def test_removing_a_spool_removes_its_directory_when_nothing_else_is_there(tmp_p
     (spool / "spool-000001-000000").write_bytes(b"x")
     remove_spool(spool)
     assert not spool.exists()
+
+
+def test_a_dead_process_waits_for_the_live_one_that_had_its_place_first(tmp_path: Path) -> None:
+    def spool(name: str, started: int) -> Path:
+        directory = tmp_path / name
+        directory.mkdir()
+        claim = msgspec.structs.replace(
+            identity(str(directory)), started_mono_ns=started, boot_id="another"
+        )
+        record = encode_record(RecordKind.IDENTITY, 0, encode_payload(claim))
+        (directory / "spool-000001-000000").write_bytes(record)
+        return directory
+
+    dead = spool("dead", 5)
+    (dead / "lease").touch()
+    directories = SpoolDirectories([tmp_path])
+    assert [orphan.directory for orphan in directories.orphans(set())] == [dead]
+    later = Lease.create(spool("later", 6), "lease", b"")
+    assert [orphan.directory for orphan in directories.orphans(set())] == [dead]
+    first = Lease.create(spool("first", 4), "lease", b"")
+    assert list(directories.orphans(set())) == []
+    assert [orphan.directory for orphan in directories.orphans({first.path.parent})] == [dead]
+    later.release()
+    first.release()
