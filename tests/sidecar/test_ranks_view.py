@@ -268,6 +268,13 @@ def test_512_ranks_scroll_to_the_last_one() -> None:
     assert "L lost: rank 300 (74 s)" in text(table, state, 80, 24)
 
 
+def test_there_is_never_less_than_fits_however_far_it_was_scrolled() -> None:
+    table = table_of(run_of(20, collectors=0))
+    shown = ranks(table, PICTURE, RanksState(first=500), 80, 24)
+    assert shown.title == "Ranks · rows 8 to 20 of 20"
+    assert any(plain(line).startswith("  19 ") for line in shown.lines)
+
+
 def test_keys() -> None:
     table = table_of(run_of(64))
     at = context(table, PICTURE, RanksState(), 80, 24)

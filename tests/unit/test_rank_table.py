@@ -148,6 +148,7 @@ def test_collectors_of_a_rank_have_rows_of_their_own() -> None:
     paper.fold(zero.iteration(1, {"a": 1.0}, t=9000))
     paper.fold(first.report({"c": 2.0}, t=9000, env_steps=10))
     paper.fold(second.report({"c": 3.0}, t=9900), second.report({"c": 4.0}, t=9950))
+    paper.fold(first.report({"d": 2.0}, t=8000, env_steps=7))
     reply = ask(paper)
     assert [(r.key, r.iteration, r.env_steps) for r in reply.rows] == [
         (SourceKey(0, "collector", 0), None, 10),
@@ -155,7 +156,7 @@ def test_collectors_of_a_rank_have_rows_of_their_own() -> None:
         (SourceKey(0, "learner", 0), 1, None),
     ]
     assert [values(reply, row) for row in range(3)] == [
-        {"c": (2.0, 1.0)},
+        {"c": (2.0, 1.0), "d": (2.0, 2.0)},
         {"c": (4.0, 0.05)},
         {"a": (1.0, 1.0)},
     ]
@@ -283,10 +284,10 @@ def test_ever_new_key_sets_keep_a_bounded_number_of_frames() -> None:
 
 
 def test_the_memory_for_newest_frames_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(newest_frames, "MAX_BYTES", 20_000)
+    monkeypatch.setattr(newest_frames, "MAX_BYTES", 10_000)
     paper = PaperRun()
     zero = paper.join(0)
     paper.fold(zero.batch(*churn(zero, 60, 20)))
     kept = paper.state.newest_frames
-    assert 0 < len(kept.of(0)) * (16 * 20) < 20_000
+    assert 0 < len(kept.of(0)) * (16 * 20) < 10_000
     assert values(ask(paper, "t78"), 0) == {"t78": (59.0, 9.941)}
