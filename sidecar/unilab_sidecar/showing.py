@@ -129,6 +129,9 @@ def _hint(shown: Shown, state: ViewState, own: str, room: int) -> str:
     live = "Space live" if state.paused_unix_s is not None else ""
     if state.typing:
         offers = ["Enter keeps the filter · Esc clears it", "Enter · Esc"]
+    elif state.is_choosing and state.palette is None:
+        # The list says its keys itself, and digits are typed.
+        offers = []
     elif own:
         tail = "" if state.help or state.palette is not None else " · ? help · q close"
         keys = own.split(" · ")
