@@ -69,6 +69,11 @@ def test_every_view_names_itself_and_its_keys(shown: Shown):
             assert f"{key} {view.upper()}" in made.hint
 
 
+def test_while_tags_are_chosen_no_hint_offers_keys_that_are_typed(shown: Shown):
+    for key in "23":
+        assert screen(shown, typed(shown, ViewState(), key, "/"), 120, 40).hint == ""
+
+
 def test_a_picture_that_stands_still_says_so_and_since_when(shown: Shown):
     for key in "12345":
         for size in ((30, 8), (80, 24)):
