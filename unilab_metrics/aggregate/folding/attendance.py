@@ -95,6 +95,13 @@ def waive_missing(
     return [*opened, state.own_event("warning", text, decision.mono_ns, decision.unix_ns)]
 
 
+def stay_outside(data: RunData, source: SourceState) -> list[Publication]:
+    """It comes only to leave what it has logged."""
+    source.status = "lost"
+    source.attempt = source.joined = data.attempt - 1
+    return []
+
+
 def leave_out(state: AggregatorState, source: SourceState, gone: SourceGone) -> list[Publication]:
     """Another process has the source's place: what it says, and what of it is in no update yet,
     is late."""

@@ -177,11 +177,8 @@ class AggregatorState:
         data.sources.append(source)
         (self.learners if source.is_learner else self.others).append(source)
         self._by_incarnation[identity.incarnation] = source
-        if entry.is_late:
-            source.status = "lost"
-            source.attempt = source.joined = data.attempt - 1
         if entry.is_late or not source.is_learner:
-            return []
+            return attendance.stay_outside(data, source) if entry.is_late else []
         if is_new_rank:
             data.waived = max(data.waived - 1, 0)
         if source.rank != 0:
@@ -263,9 +260,8 @@ class AggregatorState:
     def occupant(self, rank: int, role: str, instance: int) -> SourceState | None:
         """The newest incarnation in a place; an earlier attempt's may have been found later."""
         key = SourceKey(rank, role, instance)
-        newest_first = reversed(self.data.sources)
-        here = [s for s in newest_first if s.identity.key == key and not s.is_double]
-        return max(here, key=lambda source: source.attempt, default=None)
+        here = (s for s in self.data.sources if s.identity.key == key and not s.is_double)
+        return max(here, key=lambda source: (source.attempt, source.index), default=None)
 
     def learner_zero(self) -> SourceState | None:
         """Rank 0's newest learner."""
