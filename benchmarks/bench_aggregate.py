@@ -2,8 +2,8 @@
 
 A feeder process plays 64 learner ranks over 64 ipc sockets, with batches encoded beforehand,
 against a real aggregator process with its journal on disk. Beside it, in the same run: the
-same frames through the pure core alone, and a bare numpy mean over the same values as the
-floor. Run: ``python benchmarks/bench_aggregate.py [--ranks 64] [--iterations 600]``.
+same frames through the pure core alone, a bare numpy mean over the same values as the
+floor, and the answer to a viewer that asks for every rank's values. Run: ``python benchmarks/bench_aggregate.py [--ranks 64] [--iterations 600]``.
 """
 
 from __future__ import annotations
@@ -20,9 +20,11 @@ from pathlib import Path
 import numpy as np
 import zmq
 
+from unilab_metrics.aggregate.announcing.rank_table import Moment, Told, rank_values
 from unilab_metrics.aggregate.folding.deciding import Decider
 from unilab_metrics.aggregate.folding.entries import AcceptedBatch, SourceJoined
 from unilab_metrics.aggregate.folding.state import AggregatorState
+from unilab_metrics.aggregate.receiving.peers import Peer, source_status
 from unilab_metrics.errors import ConnectionFileError
 from unilab_metrics.storage.filesystem import boot_id
 from unilab_metrics.storage.lease import Lease
@@ -35,7 +37,7 @@ from unilab_schema.codec import (
     encode_message,
     encode_payload,
 )
-from unilab_schema.control import Batch, Cursor, Hello
+from unilab_schema.control import Batch, Cursor, Epoch, Hello, Ranks
 from unilab_schema.frames import End, IterationFrame, Layout
 from unilab_schema.identity import Identity, RunInfo, SourceKey
 
@@ -99,6 +101,22 @@ def through_the_core(ranks: int, iterations: int, lease: Path) -> float:
     if state.data.iterations_sealed != iterations:
         raise SystemExit(f"{state.data.iterations_sealed} of {iterations} iterations sealed")
     return ranks * iterations * TAGS / seconds
+
+
+def table_of_ranks(ranks: int, lease: Path) -> tuple[float, float]:
+    """Milliseconds until the answer about all ranks and tags is encoded, and its kilobytes."""
+    state = AggregatorState()
+    for rank in range(ranks):
+        state.handle(SourceJoined(rank, identity(rank, ranks, lease)))
+        state.handle(AcceptedBatch(rank, 0, batches(rank, 2)[0]))
+    moment = Moment(Epoch(b"", 0), time.monotonic_ns(), boot_id())
+    best_s, size = float("inf"), 0
+    for _ in range(20):
+        started = time.perf_counter()
+        told = [Told(s, source_status(s, Peer(), moment.mono_ns)) for s in state.data.sources]
+        size = len(encode_message(rank_values(state, Ranks(1), told, moment)))
+        best_s = min(best_s, time.perf_counter() - started)
+    return best_s * 1e3, size / 1e3
 
 
 def numpy_floor(ranks: int, iterations: int) -> float:
@@ -214,10 +232,12 @@ def main() -> None:
             floor = numpy_floor(options.ranks, options.iterations)
             core = through_the_core(options.ranks, options.iterations, directory / "none")
             process, cpu_us = over_sockets(options.ranks, options.iterations, directory)
+            answer_ms, answer_kb = table_of_ranks(options.ranks, directory / "none")
         print(
             f"numpy mean alone {floor / 1e6:7.1f} M/s | pure core {core / 1e6:6.2f} M/s | "
             f"process over sockets {process / 1e6:6.2f} M/s, {cpu_us:5.1f} us CPU per frame, "
-            f"{process / floor:6.3f} of the floor"
+            f"{process / floor:6.3f} of the floor | every rank's values {answer_ms:5.2f} ms, "
+            f"{answer_kb:.0f} kB"
         )
 
 
