@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import lru_cache
 
 from unilab_sidecar.filtering import parse_filter
 from unilab_sidecar.picture import Metric, Picture
@@ -61,10 +62,11 @@ def filtered(picture: Picture, text: str) -> Picture:
     """The picture with only those metrics whose tag or label passes."""
     if not text.strip():
         return picture
-    wanted = parse_filter(text)
 
     def kept(metrics: tuple[Metric, ...]) -> tuple[Metric, ...]:
-        return tuple(one for one in metrics if wanted.passes(f"{one.tag} {one.label}"))
+        names = tuple(m.tag if m.label == m.tag else f"{m.tag} {m.label}" for m in metrics)
+        passing = _passing(names, text)
+        return tuple(one for one, passes in zip(metrics, passing, strict=True) if passes)
 
     return replace(
         picture,
@@ -75,6 +77,13 @@ def filtered(picture: Picture, text: str) -> Picture:
         others=kept(picture.others),
         rewards=replace(picture.rewards, terms=kept(picture.rewards.terms)),
     )
+
+
+@lru_cache(maxsize=32)
+def _passing(names: tuple[str, ...], text: str) -> tuple[bool, ...]:
+    """The same question again, which comes twice a second about thousands of tags, is cheap."""
+    wanted = parse_filter(text)
+    return tuple(wanted.passes(name) for name in names)
 
 
 def counted(picture: Picture) -> int:

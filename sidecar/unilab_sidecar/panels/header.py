@@ -74,10 +74,8 @@ def header(picture: Picture, width: int, *, short: bool, slowed: bool = False) -
 
 def _kind_of_ranks(picture: Picture) -> str:
     mps = picture.readings.get(grouping.MPS)
-    has_gpus = (mps is not None and mps.value > 0) or any(
-        "gpu" in t.lower() for t in picture.readings
-    )
-    return "GPUs" if has_gpus else "ranks"
+    has_gpus = any("gpu" in metric.tag.lower() for metric in picture.system)
+    return "GPUs" if has_gpus or (mps is not None and mps.value > 0) else "ranks"
 
 
 def _window(picture: Picture) -> str:
