@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
+import signal
 import subprocess
 import time
 from pathlib import Path
@@ -17,6 +18,7 @@ from typing import BinaryIO, final
 
 from unilab_metrics.publish.forking import unforked
 from unilab_metrics.run.processes import Helper, helper_python, python_environment
+from unilab_metrics.storage.process_table import stat_fields
 from unilab_metrics.storage.standard_streams import above_standard_streams
 
 _PIPE_BYTES = 1024 * 1024
@@ -45,15 +47,20 @@ class Capture:
         except BaseException:
             self._close_fds()
             raise
-        self._started_s = time.monotonic()
+        self._looked_s = time.monotonic()
 
     def tend(self) -> None:
-        """Start the copier again if it was killed; called a few times a second. Never raises."""
-        if self._copier.poll() in {None, 0} or time.monotonic() - self._started_s < _RESTART_S:
+        """Start the copier again if it was killed, and continue one that somebody has stopped;
+        called a few times a second. Never raises."""
+        if time.monotonic() - self._looked_s < _RESTART_S:
             return
-        self._started_s = time.monotonic()
+        self._looked_s = time.monotonic()
+        status = self._copier.poll()
         with contextlib.suppress(OSError):
-            self._copier = self._start()
+            if status is None and stat_fields(self._copier.pid)[:1] == ["T"]:
+                self._copier.send_signal(signal.SIGCONT)
+            elif status:
+                self._copier = self._start()
 
     @property
     def pid(self) -> int:

@@ -141,14 +141,14 @@ class _Command:
                 stamp = summary_stamp(run_dir)
                 self._earlier_summary = stamp if stamp < self._started_unix_ns else 0
                 self._ends.learn(run_dir)
-                self._show.begin(run_dir)
+            self._show.begin(run_dir)
 
     def _pass_on(self, process: subprocess.Popen[bytes]) -> None:
         while self._requests.numbers:
             number = self._requests.numbers.pop(0)
             if self._capture is None:
-                # Ctrl+C has reached the command by the terminal.
-                if number != signal.SIGINT:
+                # Of a terminal Ctrl+C has reached the command too.
+                if number != signal.SIGINT or not os.isatty(0):
                     process.send_signal(number)
             elif number in _TO_LEADER:
                 process.send_signal(number)

@@ -7,6 +7,7 @@ ships frames. What cannot be opened is not, and what dies is replaced or done wi
 
 from __future__ import annotations
 
+import builtins
 import contextlib
 import fcntl
 import os
@@ -53,9 +54,10 @@ class OwnView(Protocol):
 def open_own_view(
     asked: str, run_dir: Path, place: Place, environ: Mapping[str, str]
 ) -> OwnView | None:
-    """``asked``: ``auto`` or ``tmux``; ``None`` where nothing is opened: under our launcher, in a
-    notebook, on other ranks than the first, or if it fails. Never raises."""
-    if place.rank != 0 or is_launched(environ) or "ipykernel" in sys.modules:
+    """``asked``: ``auto`` or ``tmux``; ``None`` where nothing is opened: under our launcher, at a
+    prompt, in a notebook or a debugger, on other ranks than the first, or if it fails. Never
+    raises."""
+    if place.rank != 0 or is_launched(environ) or _is_interactive():
         return None
     try:
         if asked == "tmux" and tmux.is_in_tmux(environ):
@@ -184,6 +186,12 @@ class _Screen:
     def _close_saved(self) -> None:
         while self._saved:
             os.close(self._saved.pop())
+
+
+def _is_interactive() -> bool:
+    """Whether somebody types into this very process."""
+    is_prompt = hasattr(sys, "ps1") or bool(sys.flags.interactive)
+    return is_prompt or hasattr(builtins, "get_ipython") or sys.gettrace() is not None
 
 
 def _kept(fd: int) -> int:

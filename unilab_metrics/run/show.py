@@ -82,6 +82,8 @@ class Show:
 
     def begin(self, run_dir: Path) -> None:
         """Show this run, and no other any more."""
+        if run_dir == self._run_dir and self._view is not None:
+            return  # its next attempt
         if self._view is not None or self._pane:
             self.end_run(is_hurried=True)
         self._run_dir = run_dir
@@ -166,14 +168,14 @@ class Show:
         self._leave(view)
         if not view.owns_screen:
             return
-        if self._run_ends_now():
-            self._show_output()
-            return
-        # The user has chosen: the next run does not take the terminal again.
-        self._kind = Kind.LINES
+        is_over = self._run_ends_now()
         if self._shows_output and (lines := self._output.take_kept_back(LAST_LINES)):
             self.say(*lines)
         self._show_output()
+        if is_over:
+            return
+        # The user has chosen: the next run does not take the terminal again.
+        self._kind = Kind.LINES
         if status:
             self.say(f"the sidecar {ending(status)}")
         again = "again " if self._interrupted_view else ""

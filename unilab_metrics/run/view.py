@@ -13,6 +13,7 @@ from pathlib import Path
 
 from unilab_metrics.publish.forking import unforked
 from unilab_metrics.run.processes import Helper, helper_python, python_environment
+from unilab_metrics.storage.process_table import stat_fields
 
 _TERMINATE_S = 2.0
 
@@ -73,8 +74,9 @@ class View:
                 self.process.wait(patience_s)
             except subprocess.TimeoutExpired:
                 end()
-                # One that was put aside has to go on to end.
-                self.process.send_signal(signal.SIGCONT)
+                # One that was put aside has to go on to end; another would paint once more.
+                if stat_fields(self.process.pid)[:1] in (["T"], []):
+                    self.process.send_signal(signal.SIGCONT)
             else:
                 return
         self.process.wait()
