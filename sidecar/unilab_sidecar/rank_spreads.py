@@ -11,17 +11,19 @@ from unilab_schema.phases import PhaseSpec
 from unilab_schema.rank_values import RankSpread
 from unilab_sidecar import formatting
 from unilab_sidecar.rank_columns import tag_title
-from unilab_sidecar.rank_table import STANDING, STEPS_PER_S, RankTable
+from unilab_sidecar.rank_table import GRADIENT_SYNC_MS, STANDING, STEPS_PER_S, RankTable
 from unilab_sidecar.text import Block, Line, Segment, Style, clean, left, line, width_of
 
 
 class _Shown(NamedTuple):
-    """``short``: the name where there is little room. ``adds_up``: their sum means something."""
+    """``short``: the name where there is little room. ``who``: names a holder. ``adds_up``: their
+    sum means something."""
 
     name: str
     short: str
     spread: RankSpread
     write: Callable[[float], str]
+    who: Callable[[SourceKey | None], str]
     adds_up: bool = False
 
 
@@ -30,19 +32,26 @@ def spreads(table: RankTable, tags: Sequence[str], width: int, rows: int) -> Blo
     ``rows``."""
     shown: list[_Shown] = []
     if (wall := _wall(table)) is not None:
-        shown.append(_Shown("Iter Wall, ms", "Wall, ms", wall, formatting.milliseconds))
-    for tag in (STEPS_PER_S, *tags):
+        names = "Iter Wall, ms", "Wall, ms"
+        shown.append(_Shown(*names, wall, formatting.milliseconds, who))
+    for tag in (STEPS_PER_S, GRADIENT_SYNC_MS, *tags):
         spread = table.spreads.get(tag)
         if spread is not None and (spread.count or spread.nonfinite):
+            holder = _holders(table, tag)
             if tag == STEPS_PER_S:
-                shown.append(_Shown("Steps/s", "Steps/s", spread, formatting.rate, adds_up=True))
+                names, write = ("Steps/s", "Steps/s"), formatting.rate
+                shown.append(_Shown(*names, spread, write, holder, adds_up=True))
+            elif tag == GRADIENT_SYNC_MS:
+                names, write = ("DP Sync, ms", "Sync, ms"), formatting.milliseconds
+                shown.append(_Shown(*names, spread, write, holder))
             else:
-                shown.append(_Shown(clean(tag), tag_title(tag), spread, formatting.value))
+                names = clean(tag), tag_title(tag)
+                shown.append(_Shown(*names, spread, formatting.value, holder))
     for phase in table.phases:
         spread = table.spreads.get(phase.tag)
         if spread is not None and spread.count and phase.tag not in tags:
             names = f"{phase.label}, ms", f"{phase.short_label}, ms"
-            shown.append(_Shown(*names, spread, _in_ms(phase)))
+            shown.append(_Shown(*names, spread, _in_ms(phase), _holders(table, phase.tag)))
     shown = shown[: max(rows, 0)]
     if not shown:
         return []
@@ -71,6 +80,17 @@ def who(key: SourceKey | None) -> str:
     if key.role == LEARNER and not key.instance:
         return f"rank {key.rank}"
     return f"rank {key.rank} {clean(key.role)}" + (f".{key.instance}" if key.instance else "")
+
+
+def _holders(table: RankTable, tag: str) -> Callable[[SourceKey | None], str]:
+    """How those who have the tag are named: by their ranks if that tells them apart."""
+    keys = [one.key for one in table.lines if tag in one.values]
+    is_clear = len({key.role for key in keys}) == 1 and not any(key.instance for key in keys)
+    return _rank if is_clear else who
+
+
+def _rank(key: SourceKey | None) -> str:
+    return "" if key is None else f"rank {key.rank}"
 
 
 def _wall(table: RankTable) -> RankSpread | None:
@@ -103,10 +123,10 @@ def _ends(one: _Shown) -> tuple[str, str]:
     if spread.count > 1 and spread.minimum == spread.maximum:
         return f"{write(spread.minimum)} by all {spread.count:,}", ""
     if spread.count == 1:
-        return f"{write(spread.minimum)} by {who(spread.lowest)}", ""
+        return f"{write(spread.minimum)} by {one.who(spread.lowest)}", ""
     return (
-        f"min {write(spread.minimum)} by {who(spread.lowest)}",
-        f"max {write(spread.maximum)} by {who(spread.highest)}",
+        f"min {write(spread.minimum)} by {one.who(spread.lowest)}",
+        f"max {write(spread.maximum)} by {one.who(spread.highest)}",
     )
 
 

@@ -98,8 +98,8 @@ def test_whoever_keeps_the_others_waiting_is_slowest_though_all_walls_are_equal(
     values = learners(0.1, 0.1, 0.1, **{GRADIENT_SYNC_MS.replace("/", "__"): [30.0, 4.0, 31.0]})
     table = table_of(reply(values))
     assert table.slowest == SourceKey(1, LEARNER)
-    assert "◀ slowest: rank 1" in text(table)
-    assert "the wait for the others left out" in text(table)
+    assert "◀ slowest: rank 1, works 22.6 % longer than the mean (96.00 of 78.33 ms)" in text(table)
+    assert "DP Sync, ms    min 4.00 by rank 1  mean 21.67  max 31.00 by rank 2" in text(table)
     del values[SourceKey(0, LEARNER)][GRADIENT_SYNC_MS]
     assert table_of(reply(values)).slowest is None
 
@@ -181,6 +181,17 @@ def test_collectors_stand_below_their_learner_and_can_be_put_away() -> None:
     names = [line[:14].rstrip() for line in screen(table, RanksState(collectors=False))[5:8]]
     assert names == ["   0", "   1", " └ collector.1"]
     assert "L lost: rank 1 collector.1" in text(table)
+
+
+def test_whoever_holds_an_end_is_named_as_shortly_as_that_is_clear() -> None:
+    tag = "Perf/collector_env_step_ms"
+    sources = {SourceKey(rank, COLLECTOR): {tag: 3.0 + rank} for rank in range(3)}
+    assert "min 3 by rank 0" in text(table_of(reply(sources)), RanksState(tags=(tag,)))
+    sources[SourceKey(2, COLLECTOR, 1)] = {tag: 1.0}
+    shown = text(table_of(reply(sources)), RanksState(tags=(tag,)))
+    assert "min 1 by rank 2 collector.1" in shown
+    assert shown.endswith("max 5 by rank 2 collector")
+    assert shown.startswith("3 ranks")
 
 
 def test_a_collector_without_its_learner_says_the_rank() -> None:

@@ -153,11 +153,12 @@ def _counts(table: RankTable, picture: Picture, state: RanksState, width: int) -
     counts = {one.state: 0 for one in learners}
     for one in learners:
         counts[one.state] += 1
-    expected = max(table.expected, len({one.key.rank for one in learners}))
+    heard = len({one.key.rank for one in learners or table.lines})
+    expected = max(table.expected, heard)
     parts = [Segment(counted(expected, "rank"), "heading")]
     parts += [Segment(f"{counts.pop(s):,} {s}", STATES[s][2]) for s in _SHOWN if s in counts]
     parts += [Segment(f"{count:,} {name}", "dim") for name, count in counts.items()]
-    if absent := expected - len({one.key.rank for one in learners}):
+    if absent := expected - heard:
         parts.append(Segment(f"{absent:,} not heard yet", "warn"))
     if table.iteration is not None:
         parts.append(Segment(f"iteration {table.iteration:,}", "value"))
@@ -179,19 +180,21 @@ def _slowest(table: RankTable) -> Line | None:
     learners = [one for one in table.lines if one.work_ms is not None and one.state not in GONE]
     if len(learners) < 2 or table.mean_work_ms is None:
         return None
-    without = ", the wait for the others left out" if table.without_sync else ""
     one = next((one for one in learners if one.key == table.slowest), None)
     if one is None or one.over is None:
         mean = f"{formatting.milliseconds(table.mean_work_ms)} ms"
-        return line(
-            Segment("No rank is more than 1 % over the mean", "good"),
-            Segment(f" of {mean}{without}", "label"),
-        )
+        said = "No rank is more than 1 % over the mean"
+        if table.without_sync:
+            said = "No rank works more than 1 % longer than the mean"
+        return line(Segment(said, "good"), Segment(f" of {mean}", "label"))
     work = formatting.milliseconds(one.work_ms or 0.0)
+    over = f", {percent(one.over)} over the mean"
+    if table.without_sync:
+        over = f", works {percent(one.over)} longer than the mean"
     return line(
         Segment(f"{SLOWEST}: {who(one.key)}", "warn"),
-        Segment(f", {percent(one.over)} over the mean", "value"),
-        Segment(f" ({work} of {formatting.milliseconds(table.mean_work_ms)} ms{without})", "label"),
+        Segment(over, "value"),
+        Segment(f" ({work} of {formatting.milliseconds(table.mean_work_ms)} ms)", "label"),
     )
 
 
