@@ -25,7 +25,7 @@ Exit codes
   6  a damaged journal, or one of a version that this program does not know; also settings or a
      summary that cannot be read: all the rest agrees then
   7  something is missing, doubled or changed, or waits in a spool for `recover`; the first
-     difference is named
+     difference is named. Also frames that were journaled and refused: all the rest agrees then
 """
 
 
@@ -49,7 +49,7 @@ def verify(run_dir: Path, log_interval: int | None, *, as_json: bool) -> int:
     """
     from unilab_metrics.run.bus_settings import read_settings
     from unilab_metrics.run.verify import verify_run
-    from unilab_metrics.run.verify_report import report, report_fields
+    from unilab_metrics.run.verify_report import refused_frames, report, report_fields
 
     run_dir = existing_run(run_dir)
     interval = log_interval or read_settings(run_dir).log_interval
@@ -65,4 +65,6 @@ def verify(run_dir: Path, log_interval: int | None, *, as_json: bool) -> int:
     else:
         for line in report(verified):
             say(line)
-    return ExitCode.DAMAGED if verified.unread else ExitCode.OK
+    if verified.unread:
+        return ExitCode.DAMAGED
+    return ExitCode.VERIFICATION_FAILED if refused_frames(verified) else ExitCode.OK

@@ -54,7 +54,7 @@ def report_fields(verified: Verified) -> dict[str, Any]:
     """The result for programs."""
     journal = verified.journal
     return {
-        "ok": not verified.unread,
+        "ok": not verified.unread and not refused_frames(verified),
         "unread": list(verified.unread),
         "live": verified.is_live,
         "status": verified.history.ended,
@@ -79,6 +79,13 @@ def span(counts: Any) -> str:
     """The least and the most of some counts: ``600 to 1,500``, or one number."""
     least, most = min(counts), max(counts)
     return f"{least:,}" if least == most else f"{least:,} to {most:,}"
+
+
+def refused_frames(verified: Verified) -> int:
+    """Frames that are in the journal, and in nothing that was made of it."""
+    journal = verified.journal
+    of_sources = 0 if journal is None else sum(source.refused for source in journal.sources)
+    return max((verified.dropped_calls or {}).get(REFUSED_FRAME, 0), of_sources)
 
 
 def losses_line(lost_frames: int, dropped_calls: Mapping[str, int]) -> str:
