@@ -53,11 +53,14 @@ PURE = [
         )
     ),
     *sorted((ROOT / "sidecar" / "unilab_sidecar").glob("rank_*.py")),
-    ROOT / "sidecar" / "unilab_sidecar" / "questions.py",
-    ROOT / "sidecar" / "unilab_sidecar" / "views" / "ranks.py",
+    *sorted((ROOT / "sidecar" / "unilab_sidecar" / "views").glob("*.py")),
+    *sorted((ROOT / "sidecar" / "unilab_sidecar" / "panels").glob("*.py")),
     *(
         ROOT / "sidecar" / "unilab_sidecar" / f"{name}.py"
-        for name in ("filtering", "pattern", "views/charts")
+        for name in (
+            *("charsets", "filtering", "glyphs", "json_lines", "metric_lines", "overview_panels"),
+            *("pattern", "picture", "questions", "showing", "trouble_news", "viewing"),
+        )
     ),
     *sorted((ROOT / "sidecar" / "unilab_sidecar").glob("chart_*.py")),
 ]  # fmt: skip
