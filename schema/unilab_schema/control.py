@@ -231,8 +231,8 @@ class Snapshot(msgspec.Struct, frozen=True, array_like=True, tag="snapshot"):
 class History(msgspec.Struct, frozen=True, array_like=True, tag="history"):
     """Ask for a long stretch in brief: blocks of updates beyond ``after``, for these tags.
 
-    ``tags``: empty for all. The reply's last block reaches as far as it fits; ask again from
-    its ``last``. What is newer than the last whole block comes with :class:`Fetch`.
+    ``tags``: empty for all. The reply reaches as far as it fits; ask again from its ``last``.
+    What is newer than the last whole block comes with :class:`Fetch`.
     """
 
     request: int
@@ -241,12 +241,20 @@ class History(msgspec.Struct, frozen=True, array_like=True, tag="history"):
 
 
 class Blocks(msgspec.Struct, frozen=True, array_like=True, tag="blocks"):
-    """Answer to :class:`History`. ``complete``: there are no further whole blocks yet."""
+    """Answer to :class:`History`. ``complete``: there are no further whole blocks yet.
+
+    ``first`` and ``last``: the history entries that these blocks tell all about, also where they
+    hold none of the tags. Nothing is told where ``last`` is below ``first``; what lies between
+    the asked ``after`` and ``first`` comes with :class:`Fetch`. Both are 0 from aggregators that
+    do not say it.
+    """
 
     request: int
     epoch: Epoch
     blocks: tuple[BinBlock, ...]
     complete: bool
+    first: int = 0
+    last: int = 0
 
 
 class Ranks(msgspec.Struct, frozen=True, array_like=True, tag="ranks"):

@@ -12,6 +12,9 @@ import msgspec
 from unilab_schema.frames import BlobFrame, EventFrame, PointsFrame
 from unilab_schema.identity import RunInfo, SourceKey
 
+BLOCK_ENTRIES = 1024
+"""History entries that one :class:`BinBlock` covers, beginning with the first."""
+
 
 class UpdateLayout(msgspec.Struct, frozen=True, array_like=True):
     """Tags of an update, in the order of its values. Carries no update sequence (0)."""
@@ -102,8 +105,8 @@ class RunEnded(msgspec.Struct, frozen=True, array_like=True):
 class BinBlock(msgspec.Struct, frozen=True, array_like=True):
     """A thousand updates in brief, for pictures of long runs. Carries no update sequence (0).
 
-    It covers the updates among the history entries ``first..last``; ``*_range`` are the values
-    of their first and last update. Per tag, packed little-endian float64 in the order of
+    It covers the updates and supplements among the history entries ``first..last`` (older blocks:
+    updates only); ``*_range`` are the values of their first and last update. Per tag, packed little-endian float64 in the order of
     ``tags``: ``minimum``, ``maximum`` and ``mean`` over the finite values (NaN where there is
     none), ``count`` of finite values, the ``latest`` value as it was, and how many were
     ``not_finite`` (empty in older blocks).

@@ -200,7 +200,7 @@ MESSAGES: dict[str, tuple[Any, msgspec.Struct]] = {
         control.Snapshot(2, EPOCH, 62, ("a", "b"), _packed(1.0, 2.0), struct.pack("<2q", 62, 7)),
     ),
     "history": (codec.decode_request, control.History(3, 1024, ("a",))),
-    "blocks": (codec.decode_reply, control.Blocks(3, EPOCH, (BLOCK,), True)),
+    "blocks": (codec.decode_reply, control.Blocks(3, EPOCH, (BLOCK,), True, 1025, 2048)),
     "ranks": (codec.decode_request, control.Ranks(4, ("a", "b"))),
     "rank-values": (
         codec.decode_reply,

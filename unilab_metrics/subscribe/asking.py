@@ -13,7 +13,7 @@ from typing import NamedTuple
 import msgspec
 
 from unilab_schema.codec import MAX_FRAME_TAGS, MAX_MESSAGE_BYTES
-from unilab_schema.control import Head, History, Ranks, RankValues, Reply
+from unilab_schema.control import Fetch, Head, History, Ranks, RankValues, Reply
 
 AGAIN_S = 2.0
 """An answer that has not come by then is asked for again."""
@@ -24,7 +24,7 @@ _OLD = "this aggregator does not tell it: it is older than this viewer"
 
 _EVERYBODY_ANSWERS = frozenset({"fetch", "latest", "history"})
 
-Question = History | Ranks
+Question = Fetch | History | Ranks
 Send = Callable[[Question], bool]
 """Sends a request, ``False`` if that cannot be done now."""
 
@@ -77,6 +77,11 @@ class Asking:
             if send(_numbered(question, number)):
                 self._open[kind] = known._replace(number=number, sent_s=now_s)
         return None
+
+    @property
+    def has_reply(self) -> bool:
+        """Whether an answer waits for somebody who puts its question again."""
+        return bool(self._replies)
 
     def heed(self, reply: Reply) -> None:
         """A reply has come; those to other questions are passed over."""

@@ -2,11 +2,38 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from unilab_metrics.storage.records import scan
 from unilab_metrics.subscribe.history import HISTORY_KINDS, HistoryRecord, decode_entry
 from unilab_schema.codec import FrameDecodeError
 from unilab_schema.control import Head, Updates
 from unilab_schema.updates import Update
+
+
+class Decoded(NamedTuple):
+    """``damaged``: records and stretches that could not be read."""
+
+    records: list[HistoryRecord]
+    damaged: int
+
+
+def records_in(reply: Updates, layouts: dict[int, tuple[str, ...]]) -> Decoded:
+    """What a reply holds; ``layouts`` are those known before, and those of the reply after it."""
+    for layout in reply.layouts:
+        layouts[layout.layout] = layout.tags
+    result = scan(reply.records, kinds=HISTORY_KINDS)
+    damaged = len(result.damaged) + bool(result.tail_reason)
+    records: list[HistoryRecord] = []
+    for record in result.records:
+        try:
+            entry = decode_entry(record, layouts)
+        except FrameDecodeError:
+            damaged += 1
+            continue
+        if entry is not None:
+            records.append(entry)
+    return Decoded(records, damaged)
 
 
 class Position:
@@ -54,17 +81,10 @@ class Position:
         """The entries of a reply that were not given out before, in order."""
         entries: list[HistoryRecord] = []
         cursor = self.cursor or 0
-        for layout in reply.layouts:
-            self._layouts[layout.layout] = layout.tags
-        result = scan(reply.records, kinds=HISTORY_KINDS)
-        self.damaged += len(result.damaged) + bool(result.tail_reason)
-        for record in result.records:
-            try:
-                entry = decode_entry(record, self._layouts)
-            except FrameDecodeError:
-                self.damaged += 1
-                continue
-            if entry is None or entry.sequence <= cursor:
+        found = records_in(reply, self._layouts)
+        self.damaged += found.damaged
+        for entry in found.records:
+            if entry.sequence <= cursor:
                 continue
             self.lost_entries += entry.sequence - cursor - 1
             cursor = entry.sequence

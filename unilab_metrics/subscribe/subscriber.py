@@ -14,18 +14,20 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from unilab_metrics.errors import KeyRefusedError
-from unilab_metrics.subscribe.asking import Asking, NoAnswer, completed, ranks_question
+from unilab_metrics.subscribe.answers import Answers
+from unilab_metrics.subscribe.asking import NoAnswer, Send
 from unilab_metrics.subscribe.connection import BusConnection
 from unilab_metrics.subscribe.fetching import REPLY_TIMEOUT_S, Fetching
 from unilab_metrics.subscribe.files import Files
 from unilab_metrics.subscribe.history import HistoryRecord
+from unilab_metrics.subscribe.past_files import Stretch
 from unilab_metrics.subscribe.position import Position
 from unilab_metrics.subscribe.welcome import Admission, await_welcome, taken_out
 from unilab_metrics.subscribe.whereabouts import Contact, RunAtAddress, RunOnDisk, Whereabouts
 from unilab_metrics.transport import keys
 from unilab_metrics.transport.allow_list import WATCH
 from unilab_metrics.transport.diagnosis import Finding
-from unilab_schema.control import Head, Latest, RankValues, Snapshot, Updates
+from unilab_schema.control import Blocks, Head, Latest, RankValues, Snapshot, Updates
 from unilab_schema.updates import Update
 
 if TYPE_CHECKING:
@@ -63,7 +65,7 @@ class Subscriber:
         self._files = Files(where.bus_dir)
         self._next_search_s = 0.0
         self._requests = itertools.count(1)
-        self._asking = Asking(self._requests.__next__)
+        self._answers = Answers(self._requests.__next__, where.bus_dir)
         self._fetching = Fetching()
         self._asked_latest_s: float | None = None
         self._admission = Admission()
@@ -150,8 +152,7 @@ class Subscriber:
     def data_age_s(self) -> float | None:
         """Seconds since the newest update was sealed; ``None`` before the first one.
 
-        Measured on the aggregator's monotonic clock, and on the wall clocks of rank 0 and
-        this machine where no aggregator was heard.
+        On the aggregator's monotonic clock; on wall clocks where no aggregator was heard.
         """
         if self._newest is None:
             return None
@@ -159,25 +160,41 @@ class Subscriber:
         return self._position.age_s(self._newest, head_age_s, time.time())
 
     def snapshot(self) -> Snapshot | None:
-        """Newest value of every tag as of joining; ``None`` until it is there, and for an
-        ended run, whose whole history comes from :meth:`poll`."""
+        """Newest value of every tag as of joining; ``None`` until it is there, and for an ended
+        run, whose whole history comes from :meth:`poll`."""
         return self._snapshot
 
     def ranks(self, tags: tuple[str, ...] = ()) -> RankValues | NoAnswer | None:
         """Each source's newest values of ``tags`` (empty: the first hundred that there are). Does
-        not wait: ``None`` while the answer is on its way, which :meth:`poll` brings; ask again
-        until it is there. The newest question counts. Only a live run has an answer."""
-        line = self._connection
-        if line is None or not self.connected:
-            return NoAnswer("only a live run tells the values of its ranks")
-        question = ranks_question(tags)
-        reply = self._asking.put(question, self.head, time.monotonic(), line.ask)
-        if isinstance(reply, RankValues):
-            return completed(reply, tags)
-        return reply if isinstance(reply, NoAnswer) else None
+        not wait: ``None`` until :meth:`poll` has brought the answer; ask again until then. The
+        newest question counts. Only a live run has an answer."""
+        return self._answers.ranks(tags, self.head, self._line())
+
+    @property
+    def restarts(self) -> int:
+        """0: what is followed live never goes on from another place."""
+        return 0
+
+    def pace(self, speed: float | None, to: int | None, *, is_paused: bool | None) -> None:
+        """Nobody says how fast a training goes; see ``Replay``."""
+
+    def newest(self) -> int:
+        """The newest update sequence of the run that is known of."""
+        return max(self.cursor or 0, self.head.update if self.head is not None else 0)
+
+    def bins(self, tags: tuple[str, ...], after: int) -> Blocks | NoAnswer | None:
+        """A part of the history behind the update sequence ``after`` in brief: whole blocks, with
+        these tags. As :meth:`ranks`; without an aggregator from files, at once. Raises ``OSError``."""
+        return self._answers.bins(tags, after, self.head, self._line())
+
+    def stretch(self, after: int, limit: int) -> Stretch | NoAnswer | None:
+        """At most ``limit`` entries of the history behind the update sequence ``after``, fewer
+        where they are large. As :meth:`bins`; also raises ``UnknownVersionError``."""
+        return self._answers.stretch(after, limit, self.head, self._line())
 
     def poll(self, timeout_ms: float) -> list[HistoryRecord]:
-        """New entries in order, each once; waits up to ``timeout_ms`` for the first one.
+        """New entries in order, each once; waits up to ``timeout_ms`` for the first one, or for the
+        answer to a question.
 
         After a loss of the aggregator's node, entries that were not durable yet are replaced
         by others, which come with the same sequences. Raises ``UnknownVersionError`` and
@@ -190,7 +207,7 @@ class Subscriber:
             line = self._connection
             entries = self._receive(line) if line else self._files.read(self._position)
             remaining_ms = (deadline_s - time.monotonic()) * 1000
-            if entries or remaining_ms <= 0:
+            if entries or remaining_ms <= 0 or self._answers.has_reply:
                 break
             self._wait(remaining_ms)
         for record in entries:
@@ -208,6 +225,9 @@ class Subscriber:
 
     def __exit__(self, *exception: object) -> None:
         self.close()
+
+    def _line(self) -> Send | None:
+        return self._connection.ask if self._connection is not None and self.connected else None
 
     def _silent_s(self) -> float:
         return time.monotonic() - max(self._head_at_s, self._connected_at_s)
@@ -243,7 +263,7 @@ class Subscriber:
         self._connected_at_s = time.monotonic()
         self._fetching.forget()
         self._asked_latest_s = None
-        self._asking.forget()
+        self._answers.forget()
 
     def _disconnect(self) -> None:
         if self._connection is not None:
@@ -266,7 +286,7 @@ class Subscriber:
             self._heed(head)
         entries: list[HistoryRecord] = []
         for reply in received.replies:
-            self._asking.heed(reply)
+            self._answers.heed(reply)
             if isinstance(reply, Snapshot):
                 self._snapshot = reply
             elif isinstance(reply, Updates):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from bisect import bisect_right
+from pathlib import Path
 from typing import NamedTuple
 
 from unilab_metrics.aggregate.folding.packed import pack_integers, pack_values
@@ -13,6 +14,7 @@ from unilab_metrics.aggregate.journaling.journal import Journal
 from unilab_metrics.aggregate.journaling.recovery import HISTORY_KINDS
 from unilab_metrics.aggregate.journaling.segment_layouts import OldLayouts
 from unilab_metrics.storage.records import Record, Scan, scan
+from unilab_metrics.storage.segment_map import SegmentMap
 from unilab_metrics.storage.segments import open_segment, read_at
 from unilab_schema.codec import MAX_MESSAGE_BYTES, RecordKind, decode_payload
 from unilab_schema.control import Fetch, Snapshot, Updates
@@ -25,6 +27,7 @@ MAX_REPLY_BYTES = MAX_MESSAGE_BYTES - 64 * 1024
 _MAX_RECORDS = 10_000
 _READ_BYTES = 1024 * 1024
 _MAX_PLACES = 64
+_MAX_MAPS = 4
 _LAYOUT_KINDS = frozenset([RecordKind.UPDATE, RecordKind.SUPPLEMENT])
 
 
@@ -42,6 +45,7 @@ class Server:
         self._journal = journal
         self._places: dict[int, _Place] = {}
         self._layouts = OldLayouts()
+        self._maps: dict[Path, SegmentMap] = {}
         self._renewals = 0
 
     def updates(self, fetch: Fetch) -> Updates:
@@ -96,10 +100,8 @@ class Server:
             self._renewals = self._journal.renewals
             self._places.clear()
             self._layouts.clear()
-        place = self._places.pop(after, None)
-        if place is None:
-            firsts = [segment.first for segment in segments]
-            place = _Place(max(bisect_right(firsts, after + 1) - 1, 0), 0)
+            self._maps.clear()
+        place = self._places.pop(after, None) or self._seek(after + 1)
         taken: list[TailRecord] = []
         size = 0
         while place.segment < len(segments):
@@ -127,6 +129,21 @@ class Server:
             else:
                 place = _Place(place.segment, place.offset + found.valid_bytes)
         return taken
+
+    def _seek(self, sequence: int) -> _Place:
+        segments = self._journal.segments
+        at = max(bisect_right([segment.first for segment in segments], sequence) - 1, 0)
+        if at >= len(segments):
+            return _Place(0, 0)
+        path, _first, limit = segments[at]
+        found = self._maps.pop(path, None)
+        if found is None:
+            while len(self._maps) >= _MAX_MAPS:
+                del self._maps[next(iter(self._maps))]
+            kept = RecordKind.UPDATE_LAYOUT
+            found = SegmentMap(path, kinds=HISTORY_KINDS, kept_kind=kept, limit=limit)
+        self._maps[path] = found
+        return _Place(at, found.seek(sequence))
 
     def _remember(self, after: int, segment: int, offset: int) -> None:
         if len(self._places) >= _MAX_PLACES:

@@ -13,9 +13,7 @@ import numpy as np
 from unilab_metrics.aggregate.folding.packed import Float64s, pack_values
 from unilab_metrics.aggregate.folding.pieces import ends_of_pieces
 from unilab_metrics.aggregate.folding.reduction import Columns
-from unilab_schema.updates import BinBlock, Update
-
-BLOCK_ENTRIES = 1024
+from unilab_schema.updates import BLOCK_ENTRIES, BinBlock, Supplement, Update
 
 
 def block_start(sequence: int) -> int:
@@ -24,8 +22,8 @@ def block_start(sequence: int) -> int:
 
 
 class _Ends(NamedTuple):
-    first: Update
-    last: Update
+    first: Update | Supplement
+    last: Update | Supplement
 
 
 class Binner:
@@ -47,8 +45,8 @@ class Binner:
         """Whether the sequence belongs to this block."""
         return self.start <= sequence < self.start + BLOCK_ENTRIES
 
-    def add(self, update: Update, columns: Columns, values: Float64s) -> None:
-        """Take an update into account."""
+    def add(self, update: Update | Supplement, columns: Columns, values: Float64s) -> None:
+        """Take an update into account, or what came late for one."""
         if len(columns):
             self._grow(int(columns.max()) + 1)
         is_finite = np.isfinite(values)
@@ -61,7 +59,12 @@ class Binner:
         self._not_finite[columns[~is_finite]] += 1
         self._latest[columns] = values
         self._seen[columns] = True
-        self._ends = _Ends(self._ends.first if self._ends else update, update)
+        # What came late is of an earlier iteration: it says where the block lies only as long as
+        # there is nothing else in it.
+        if self._ends is None or isinstance(self._ends.first, Supplement):
+            self._ends = _Ends(update, update)
+        elif isinstance(update, Update):
+            self._ends = _Ends(self._ends.first, update)
 
     def block(self, tags: list[str]) -> list[BinBlock]:
         """The block's records; none if it holds no update. ``tags``: names of the columns."""
