@@ -14,11 +14,13 @@ from typing import Any
 
 import msgspec
 
+from unilab_metrics.aggregate.announcing.rank_table import Moment, Told, rank_values
 from unilab_metrics.aggregate.folding.entries import Notice, encode_entry
 from unilab_metrics.aggregate.folding.sources import SourceState
 from unilab_metrics.aggregate.folding.state import AggregatorState
 from unilab_metrics.aggregate.journaling import recovery
 from unilab_metrics.aggregate.receiving.accepting import accept
+from unilab_metrics.aggregate.receiving.peers import Peer, source_status
 from unilab_metrics.aggregate.receiving.receiver import admit
 from unilab_metrics.errors import StorageError, UnknownVersionError
 from unilab_metrics.run import launch_file
@@ -37,7 +39,7 @@ from unilab_metrics.transport.rendezvous import BUS_DIRECTORY, ConnectionFile
 from unilab_metrics.write.backends.event_files import find_mark, read_records
 from unilab_schema import codec
 from unilab_schema.codec import FrameDecodeError
-from unilab_schema.control import Epoch, Hello
+from unilab_schema.control import Epoch, Hello, Ranks
 from unilab_schema.identity import Identity, SourceKey
 
 VECTORS = Path(__file__).parents[2] / "schema" / "vectors" / "v1"
@@ -119,6 +121,27 @@ def _batch(data: bytes) -> None:
     AggregatorState(state.snapshot())
 
 
+def _ranks(data: bytes) -> None:
+    """Whatever is asked about the ranks, the answer fits a message."""
+    try:
+        request = codec.decode_request(data)
+    except FrameDecodeError:
+        return
+    if isinstance(request, Ranks):
+        state = AggregatorState()
+        for entry in admit(state, Hello(IDENTITY, 1, 0, 0, 0), lambda _: False).entries:
+            state.handle(entry)
+        source = state.data.sources[0]
+        accepted = accept(source, records(), 1)
+        if accepted.entry is not None:
+            state.handle(accepted.entry, accepted.records)
+        told = [Told(source, source_status(source, Peer(), 1))]
+        reply = rank_values(state, request, told, Moment(HEADER.epoch, 1, "b"))
+        encoded = codec.encode_message(reply)
+        assert len(encoded) < codec.MAX_MESSAGE_BYTES
+        assert repr(codec.decode_reply(encoded)) == repr(reply)
+
+
 def _hello(data: bytes) -> None:
     try:
         message = codec.decode_upward(data)
@@ -198,6 +221,7 @@ TARGETS: dict[str, Target] = {
     "head": _message(codec.decode_head),
     "request": _message(codec.decode_request),
     "reply": _message(codec.decode_reply),
+    "ranks": _ranks,
     "payload": _payload,
     "scan": _scan,
     "hello": _hello,
@@ -217,7 +241,7 @@ def seeds(name: str) -> list[bytes]:
     """Good bytes for a target."""
     messages = list(vectors("message").values())
     match name:
-        case "upward" | "downward" | "head" | "request" | "reply" | "hello":
+        case "upward" | "downward" | "head" | "request" | "reply" | "hello" | "ranks":
             return messages
         case "payload":
             by_name = kinds()
