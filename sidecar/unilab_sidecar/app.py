@@ -28,21 +28,16 @@ from textual.filter import LineFilter
 from unilab_sidecar import showing
 from unilab_sidecar.alerts import alerts
 from unilab_sidecar.batch import Failure
-from unilab_sidecar.chart_keeping import ChartKeeping
-from unilab_sidecar.chart_panes import ChartData
 from unilab_sidecar.colours import WithoutColour, usual_theme, wants_no_colour
 from unilab_sidecar.feed import Feed
 from unilab_sidecar.picture import Picture
-from unilab_sidecar.rank_table import RankStore
 from unilab_sidecar.saved_view import load_saved, restored, save
-from unilab_sidecar.series import Series
 from unilab_sidecar.snapshot import shortened, write_snapshot
 from unilab_sidecar.terminal_driver import TerminalDriver
 from unilab_sidecar.text import plain
 from unilab_sidecar.themes import THEMES
 from unilab_sidecar.viewing import ViewState, press
-from unilab_sidecar.views import ranks
-from unilab_sidecar.views.charts import usual
+from unilab_sidecar.watching import Watching
 from unilab_sidecar.widgets.sheet import Sheet
 from unilab_sidecar.widgets.title_bar import TitleBar
 
@@ -53,7 +48,6 @@ LINGER_S = 3.0
 NOTE_S = 4.0
 SNAPSHOT_NOTE_S = 12.0
 NO_JOB = "Ctrl+Z stops nothing here · q close"
-_USUAL_KEPT = 7
 _SHOW_CURSOR = "\x1b[?25h"
 _NOTHING: Mapping[str, str] = MappingProxyType({})
 
@@ -99,13 +93,9 @@ class SidecarApp(App[Failure | None]):
         if theme or self._has_no_colour:
             self._state = replace(self._state, theme=theme or "ansi")
         self.theme = self._state.theme
-        self._series = Series(feed.run_dir)
-        self._newest = self._picture = Picture()
-        self._charts = ChartKeeping(partial(usual, most=_USUAL_KEPT))
-        self._charts.choose(self._state.chart.tags)
-        self._ranks = RankStore()
-        self._rank_table = self._ranks.table()
-        self._known: tuple[str, ...] = ()
+        self._watching = Watching(feed.run_dir)
+        self._watching.choose(self._state.chart.tags)
+        self._picture = Picture()
         self._title_bar = TitleBar(unicode=unicode)
         self._sheet = Sheet()
         self._hint = ""
@@ -154,8 +144,9 @@ class SidecarApp(App[Failure | None]):
             return
         await super().on_event(event)
 
-    def tick(self) -> None:
-        """Takes what has come since the last tick and repaints what it changed."""
+    def tick(self, *, is_between: bool = False) -> None:
+        """Takes what has come since the last tick and repaints what it changed. ``is_between``: the
+        next picture is not due yet."""
         self._look_at_terminal()
         is_paused = self._state.paused_unix_s is not None
         batches = self._feed.take()
@@ -163,25 +154,22 @@ class SidecarApp(App[Failure | None]):
             if batch.failure is not None:
                 self.exit(batch.failure, return_code=batch.failure.exit_code)
                 return
-            self._series.add(batch)
-            self._charts.add(batch.records, is_paused=is_paused)
-            for answer in batch.answers:
-                self._ranks.add(answer, self._newest.run.algorithm)
+            self._watching.take(batch, is_paused=is_paused)
         if batches:
-            self._newest = self._series.picture()
-        if self._state.view == "ranks" and not is_paused:
-            self._feed.ask(ranks.wanted(self._newest, self._state.ranks))
-        if batches or is_paused or self._note:
+            self._watching.looked_at()
+        for question in self._watching.questions(self._state):
+            self._feed.ask(question)
+        if (batches or is_paused or self._note) and not (is_between and self._watching.is_loading):
             self._paint()
-        if self._series.behind and not self._catching_up:
-            # A long history is read at full speed, not a few thousand entries per picture.
+        if self._watching.is_waiting and not self._catching_up:
+            # What is read or asked for comes at full speed, not a part of it per picture.
             self._catching_up = True
             self.set_timer(CATCH_UP_S, self._catch_up)
         self._close_with_run()
 
     def _catch_up(self) -> None:
         self._catching_up = False
-        self.tick()
+        self.tick(is_between=True)
 
     def _press(self, event: Key) -> bool:
         """Whether the key meant something. ``asked`` is done at once."""
@@ -193,7 +181,7 @@ class SidecarApp(App[Failure | None]):
             return False
         before, asked = self._state, state.asked
         self._state = state.answered()
-        self._charts.choose(state.chart.tags)
+        self._watching.choose(state.chart.tags)
         if state.theme != before.theme:
             self.theme = state.theme
         self._say("")
@@ -203,8 +191,17 @@ class SidecarApp(App[Failure | None]):
             self.action_put_aside()
         elif asked == "snapshot":
             self._save_snapshot()
+        elif asked in ("slower", "faster"):
+            self._feed.ask(self._watching.other_speed(faster=asked == "faster"))
         if (before.paused_unix_s is None) != (state.paused_unix_s is None):
-            self._charts.add((), is_paused=state.paused_unix_s is not None)
+            if self._watching.pace is not None:
+                self._feed.ask(self._watching.resume(state, before))
+            self._watching.pause(is_paused=state.paused_unix_s is not None)
+        if not self._catching_up:
+            for question in self._watching.questions(self._state):
+                self._feed.ask(question)
+                self._catching_up = True
+                self.set_timer(CATCH_UP_S, self._catch_up)
         self._scroll(before)
         self._paint()
         return True
@@ -272,17 +269,21 @@ class SidecarApp(App[Failure | None]):
             self._driver.flush()
 
     def _shown(self) -> showing.Shown:
-        if self._state.paused_unix_s is None:
-            self._picture = self._newest
-            self._rank_table = self._ranks.table(self._known, self._picture.sources)
-        tags = self._picture.readings
-        if len(tags) != len(self._known):
-            self._known = tuple(sorted(tags))
-        charts = ChartData(self._charts.store, self._known)
+        seen = self._watching.seen(self._state)
+        self._picture = seen.picture
         if self._note and time.monotonic() >= self._noted_until_s:
             self._note = ""
-        table = self._rank_table
-        return showing.Shown(self._picture, charts, table, time.time(), self._unicode, self._note)
+        return showing.Shown(
+            seen.picture,
+            seen.charts,
+            seen.table,
+            time.time(),
+            self._unicode,
+            self._note or seen.problem,
+            seen.place,
+            seen.moment_unix_s,
+            self._watching.pace_words,
+        )
 
     def _screen(self) -> showing.Screen:
         return showing.screen(self._shown(), self._state, *self.size)
@@ -304,7 +305,7 @@ class SidecarApp(App[Failure | None]):
     def _close_with_run(self) -> None:
         if not self._exit_with_run:
             return
-        if self._newest.ended is None:
+        if self._watching.newest.ended is None:
             self._ended_s = None
         elif self._ended_s is None:
             self._ended_s = time.monotonic()

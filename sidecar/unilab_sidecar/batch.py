@@ -31,6 +31,7 @@ class Batch:
     says of itself, where no announcement can. ``gone``: nobody is at work on the run any more; who is
     gone, by name. ``refusal``: the aggregator does not let us in any more, and why, empty while
     it does. ``failure``: nothing follows. ``answers``: to what was asked with ``Feed.ask``.
+    ``restarted``: what was handed over before is of another place of the history.
     """
 
     records: tuple[HistoryRecord, ...] = ()
@@ -44,3 +45,4 @@ class Batch:
     refusal: str = ""
     failure: Failure | None = None
     answers: tuple[Answer, ...] = ()
+    restarted: bool = False

@@ -18,7 +18,7 @@ from unilab_metrics.errors import ExitCode, UnilabMetricsError
 from unilab_schema.control import Head, Snapshot
 from unilab_schema.updates import RunEnded
 from unilab_sidecar.batch import Batch, Failure
-from unilab_sidecar.questions import Answer, Answering, Question
+from unilab_sidecar.questions import Answer, Answering, Question, put
 from unilab_sidecar.summary import Summary
 
 if TYPE_CHECKING:
@@ -63,6 +63,12 @@ class UpdateSource(Answering, Protocol):
         """Newest values of all tags as of joining, ``None`` while they are not there."""
         ...
 
+    @property
+    def restarts(self) -> int:
+        """How often it has gone on from another place of the history: a new snapshot and records
+        that do not follow those before."""
+        ...
+
     def close(self) -> None:
         """Ends the connection."""
         ...
@@ -96,6 +102,7 @@ class Feed:
         self._box: queue.Queue[Batch] = queue.Queue(BOX_BATCHES)
         self._stopped = threading.Event()
         self._asked: dict[type[Question], Question] = {}
+        self._steps: dict[type[Question], tuple[Question, Question]] = {}
         self._asking = threading.Lock()
 
     def stop(self) -> None:
@@ -157,6 +164,7 @@ class Feed:
     def _drain(self, source: UpdateSource) -> None:
         joined = False
         behind = True
+        restarts = source.restarts
         ended_attempt: int | None = None
         gone: tuple[str, ...] | None = None
         handed_over_s = head_at_s = looked_s = 0.0
@@ -164,6 +172,8 @@ class Feed:
         head: Head | None = None
         while not self._is_over():
             records = source.poll(ASKING_POLL_MS if self._asked else POLL_MS)
+            restarted = source.restarts != restarts
+            restarts, joined = source.restarts, joined and not restarted
             snapshot = None if joined else source.snapshot()
             joined = joined or snapshot is not None
             now_s = time.monotonic()
@@ -188,7 +198,14 @@ class Feed:
             refusal = None if source.connected else source.refusal
             is_due = now_s - handed_over_s >= SIGN_OF_LIFE_S
             answers = self._answers(source)
-            if records or snapshot is not None or summary is not None or answers or is_due:
+            if (
+                records
+                or snapshot is not None
+                or summary is not None
+                or answers
+                or restarted
+                or is_due
+            ):
                 handed_over_s = now_s
                 self._put(
                     Batch(
@@ -202,6 +219,7 @@ class Feed:
                         gone=gone,
                         refusal=str(refusal or ""),
                         answers=answers,
+                        restarted=restarted,
                     )
                 )
 
@@ -210,10 +228,16 @@ class Feed:
             asked = tuple(self._asked.items())
         answers: list[Answer] = []
         for kind, question in asked:
-            reply = question.put(source)
-            if reply is None:
+            first, step = self._steps.get(kind, (question, question))
+            made = put(step if first is question else question, question, source)
+            if made is None:
                 continue
-            answers.append(Answer(question, reply))
+            if made.answer is not None:
+                answers.append(made.answer)
+            self._steps.pop(kind, None)
+            if made.following is not None:
+                self._steps[kind] = (question, made.following)
+                continue
             with self._asking:
                 if self._asked.get(kind) is question:
                     del self._asked[kind]

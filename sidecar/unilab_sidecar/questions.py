@@ -6,27 +6,43 @@ the feed keeps the newest one; an answer names the question that it is to, so th
 earlier wish can be told from the one that is waited for. Where there is nobody to ask, the answer
 is ``NoAnswer`` with a sentence for people: every question is answered.
 
-A new kind is a class here with a method :meth:`~Question.put`, a method of the ``Subscriber`` that
-does the work, and its place in the type of ``Answer.reply``.
+A question may be answered in several pieces: see :func:`put`.
+
+A new kind is a class with a method ``put``, a method of the ``Subscriber`` that does the work, and
+its place in ``Question`` and in the type of ``Answer.reply``.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
+from unilab_metrics.subscribe.asking import NoAnswer
 from unilab_schema.control import RankValues
+from unilab_sidecar.chart_store import HistoryPiece
+from unilab_sidecar.moment import Moment
+from unilab_sidecar.past_questions import CourseQuestion, MomentQuestion, PastAnswering
 
-if TYPE_CHECKING:
-    from unilab_metrics.subscribe.asking import NoAnswer
+_LIVE = "only a run that is played again goes at another speed"
 
 
-class Answering(Protocol):
+class Pace(NamedTuple):
+    """How a run is played again: times as fast as it went, and whether it stands still."""
+
+    speed: float
+    is_paused: bool
+
+
+class Answering(PastAnswering, Protocol):
     """What questions need of ``unilab_metrics.subscribe.Subscriber``. Nothing here waits: ``None``
     until the answer is there, which a poll brings."""
 
     def ranks(self, tags: tuple[str, ...]) -> RankValues | NoAnswer | None:
         """Each source's newest values."""
+        ...
+
+    def pace(self, speed: float | None, to: int | None, *, is_paused: bool | None) -> Pace | None:
+        """How fast what is over is played again; ``None`` of a run that is not."""
         ...
 
 
@@ -41,11 +57,45 @@ class RanksQuestion:
         return source.ranks(self.tags)
 
 
-Question = RanksQuestion
+@dataclass(frozen=True, slots=True)
+class PaceQuestion:
+    """Of a run that is played again: another ``speed``, whether it stands still, and from which
+    update sequence it goes on; ``None`` leaves each as it is."""
+
+    speed: float | None = None
+    is_paused: bool | None = None
+    to: int | None = None
+
+    def put(self, source: Answering) -> Pace | NoAnswer:
+        """Called once in the feed's thread."""
+        return source.pace(self.speed, self.to, is_paused=self.is_paused) or NoAnswer(_LIVE)
+
+
+Question = RanksQuestion | CourseQuestion | MomentQuestion | PaceQuestion
 
 
 class Answer(NamedTuple):
     """``reply``: as the question's ``put`` has it."""
 
     question: Question
-    reply: RankValues | NoAnswer
+    reply: RankValues | HistoryPiece | Moment | Pace | NoAnswer
+
+
+class Step(NamedTuple):
+    """What has come of a question: an answer, if there is one already, and what is asked next."""
+
+    answer: Answer | None
+    following: Question | None
+
+
+def put(question: Question, asked: Question, source: Answering) -> Step | None:
+    """One step towards the answer, ``None`` while it is waited for. ``asked``: the question that
+    somebody has asked, of which ``question`` is a part."""
+    reply = question.put(source)
+    if reply is None:
+        return None
+    if isinstance(reply, MomentQuestion):
+        return Step(None, reply)
+    if isinstance(question, CourseQuestion) and isinstance(reply, HistoryPiece):
+        return Step(Answer(asked, reply), question.following(reply))
+    return Step(Answer(asked, reply), None)

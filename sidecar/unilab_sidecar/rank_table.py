@@ -14,6 +14,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
+from unilab_metrics.subscribe.asking import NoAnswer
 from unilab_schema.control import RankValues, SourceStatus
 from unilab_schema.identity import LEARNER, SourceKey
 from unilab_schema.phases import (
@@ -115,8 +116,9 @@ class RankStore:
     def add(self, answer: Answer, algorithm: str) -> None:
         """Takes an answer of the feed. What was known stays while there is no newer word."""
         reply = answer.reply
-        if not isinstance(reply, RankValues):
+        if isinstance(reply, NoAnswer):
             self._table = replace(self._table, problem=reply.text)
+        if not isinstance(reply, RankValues):
             return
         life = reply.epoch.journal, reply.attempt
         if life != self._life:

@@ -14,11 +14,14 @@ from unilab_sidecar.panels.header import title
 from unilab_sidecar.picture import Picture
 from unilab_sidecar.rank_state import RanksContext
 from unilab_sidecar.rank_table import RankTable
+from unilab_sidecar.scrubbing import Place
 from unilab_sidecar.text import Line, Segment, clean, clip, fit, line_width, width_of
 from unilab_sidecar.viewing import VIEWS, Context, ViewState
 from unilab_sidecar.views import bus, charts, events, overview, palette, ranks
 from unilab_sidecar.views import help as keys
 
+_WIDE_HINT_CELLS = 112
+_NOWHERE = Place()
 _SPARE_TITLE_CELLS = 12
 """What the run is called is worth less than that the picture stands still."""
 
@@ -26,7 +29,9 @@ _SPARE_TITLE_CELLS = 12
 @dataclass(frozen=True, slots=True)
 class Shown:
     """What a screen is made of, beside what somebody has chosen. ``unicode``: whether the
-    terminal can show more than ASCII. ``note``: what is to be said for a moment at the edge."""
+    terminal can show more than ASCII. ``note``: what is to be said for a moment at the edge.
+    ``place``: which moment of the run is shown, ``moment_unix_s``: when that was, if it is no news.
+    ``pace``: of a replay, how fast it goes."""
 
     picture: Picture
     charts: ChartData
@@ -34,6 +39,9 @@ class Shown:
     now_unix_s: float = 0.0
     unicode: bool = True
     note: str = ""
+    place: Place = _NOWHERE
+    moment_unix_s: float | None = None
+    pace: str = ""
 
 
 def context(shown: Shown, state: ViewState, columns: int, rows: int, now_words: str) -> Context:
@@ -109,10 +117,9 @@ def _filter_line(shown: Shown, state: ViewState, width: int) -> Line:
 
 
 def _title(shown: Shown, state: ViewState, name: str, room: int) -> str:
-    before: list[str] = []
+    before: list[str] = [f"REPLAY {shown.pace}"] if shown.pace else []
     if state.paused_unix_s is not None:
-        since_s = max(shown.now_unix_s - state.paused_unix_s, 0.0)
-        before.append(f"PAUSED {formatting.age(float(int(since_s)))}, since {state.paused_words}")
+        before.append(_paused(shown, state, state.paused_unix_s))
     if state.view != "overview" or state.help or state.palette is not None:
         before.append(name)
     head = " · ".join(text for text in before if text)
@@ -122,11 +129,26 @@ def _title(shown: Shown, state: ViewState, name: str, room: int) -> str:
     return " · ".join(text for text in (head, title(shown.picture, rest)) if text)
 
 
+def _paused(shown: Shown, state: ViewState, paused_unix_s: float) -> str:
+    moment_unix_s = paused_unix_s if shown.moment_unix_s is None else shown.moment_unix_s
+    ago_s = max(shown.now_unix_s - moment_unix_s, 0.0)
+    if shown.picture.iteration is None:
+        return f"PAUSED {formatting.age(float(int(ago_s)))}, since {state.paused_words}"
+    hours, minutes = divmod(int(ago_s // 60), 60)
+    ago = f"{hours:02d}:{minutes:02d}" if ago_s >= 60 else formatting.age(float(int(ago_s)))
+    return f"PAUSED at iteration {shown.picture.iteration:,} ({ago} ago)"
+
+
 def _hint(shown: Shown, state: ViewState, own: str, room: int) -> str:
     """The longest hint that fits."""
     if shown.note:
         return fit(shown.note, room)
     live = "Space live" if state.paused_unix_s is not None else ""
+    if live and state.view == "overview":
+        steps = " · ← → 1 s · Shift 1 min · PgUp PgDn 5 % · Home End"
+        live += steps if room > _WIDE_HINT_CELLS else " · ← → PgUp PgDn"
+    if shown.pace:
+        live = f"{live} · [ ] speed" if live else "Space pause · [ ] speed"
     if state.typing:
         offers = ["Enter keeps the filter · Esc clears it", "Enter · Esc"]
     elif state.is_choosing and state.palette is None:

@@ -14,9 +14,10 @@ from unilab_sidecar import chart_state, rank_state
 from unilab_sidecar.chart_state import ChartContext, ChartState
 from unilab_sidecar.filtering import MAX_TEXT
 from unilab_sidecar.rank_state import RanksContext, RanksState
+from unilab_sidecar.scrubbing import Place, moved
 
 View = Literal["overview", "charts", "ranks", "events", "bus"]
-Asked = Literal["", "leave", "put aside", "snapshot"]
+Asked = Literal["", "leave", "put aside", "snapshot", "slower", "faster"]
 
 VIEWS: tuple[View, ...] = ("overview", "charts", "ranks", "events", "bus")
 """On the keys 1 to 5."""
@@ -25,6 +26,7 @@ _FILTERED = frozenset({"overview", "events", "bus"})
 """Views whose filter is a line above them; the others have keys of their own for it."""
 _ALWAYS: dict[str, Asked] = {"ctrl+c": "leave", "ctrl+z": "put aside"}
 _ASKED: dict[str | None, Asked] = {"q": "leave", "s": "snapshot"}
+_PACE: dict[str | None, Asked] = {"[": "slower", "]": "faster"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +42,9 @@ class ViewState:
     """``filters``: of each view, in the order of ``VIEWS``; ``typing``: keys go into that of the
     view. ``focus``: the overview's panel that is meant by Enter, ``zoomed``: it has the screen.
     ``paused_unix_s``: since when the picture stands still, ``None`` while it is live;
-    ``paused_words``: the same on a clock on the wall."""
+    ``paused_words``: the same on a clock on the wall. ``at``: the moment of the run, by its update
+    sequence, that is looked at while the picture stands still; ``None`` for the one at which it
+    was stopped."""
 
     view: View = "overview"
     help: bool = False
@@ -51,6 +55,7 @@ class ViewState:
     zoomed: bool = False
     paused_unix_s: float | None = None
     paused_words: str = ""
+    at: int | None = None
     theme: str = THEMES[0]
     chart: ChartState = field(default_factory=ChartState)
     ranks: RanksState = field(default_factory=RanksState)
@@ -88,7 +93,8 @@ class Context(NamedTuple):
     the wall. ``panels``: of the overview,
     in their order. ``chart``: of :func:`unilab_sidecar.views.charts.context`.
     ``usual_tags``: what charts begin with. ``ranks``: of :func:`unilab_sidecar.views.ranks.context`,
-    where that view is shown."""
+    where that view is shown. ``place``: the moment that is shown, among all of the run.
+    ``is_replay``: somebody may choose how fast it goes."""
 
     now_unix_s: float = 0.0
     now_words: str = ""
@@ -96,6 +102,8 @@ class Context(NamedTuple):
     chart: ChartContext = ChartContext()
     usual_tags: tuple[str, ...] = ()
     ranks: RanksContext = RanksContext()
+    place: Place = Place()
+    is_replay: bool = False
 
 
 class Command(NamedTuple):
@@ -144,6 +152,8 @@ def _anywhere(
         changed = replace(state, help=True)
     elif character in _ASKED:
         changed = replace(state, asked=_ASKED[character])
+    elif character in _PACE and context.is_replay:
+        changed = replace(state, asked=_PACE[character])
     elif key == "ctrl+p" or character == ":":
         changed = replace(state, palette=Palette(), help=False)
     elif character is not None and character in "12345":
@@ -152,7 +162,7 @@ def _anywhere(
         is_live = state.paused_unix_s is None
         since = context.now_unix_s if is_live else None
         words = context.now_words if is_live else ""
-        changed = replace(state, paused_unix_s=since, paused_words=words)
+        changed = replace(state, paused_unix_s=since, paused_words=words, at=None)
     elif character == "t":
         place = THEMES.index(state.theme) if state.theme in THEMES else -1
         changed = replace(state, theme=THEMES[(place + 1) % len(THEMES)])
@@ -173,6 +183,8 @@ def _in_view(state: ViewState, key: str, character: str | None, context: Context
         return replace(state, help=False) if key in ("escape", "enter") else state
     if state.view == "charts":
         return _in_charts(state, key, character, context)
+    if state.paused_unix_s is not None and (at := moved(context.place, key)) is not None:
+        return replace(state, at=at)
     if state.view == "ranks":
         ranks = rank_state.press(state.ranks, key, context.ranks, character)
         return state if ranks is state.ranks else replace(state, ranks=ranks)
@@ -187,7 +199,10 @@ def _in_charts(state: ViewState, key: str, character: str | None, context: Conte
 
 
 def _in_overview(state: ViewState, key: str, context: Context) -> ViewState | None:
-    """Tab goes from panel to panel, Enter gives one the screen, Esc goes back."""
+    """Tab goes from panel to panel, Enter gives one the screen, Esc goes back. While the display
+    stands still, arrows and pages go through the run."""
+    if state.paused_unix_s is not None and (at := moved(context.place, key)) is not None:
+        return replace(state, at=at)
     panels = context.panels
     place = panels.index(state.focus) if state.focus in panels else -1
     if key in ("tab", "shift+tab") and panels:

@@ -74,14 +74,16 @@ def test_while_tags_are_chosen_no_hint_offers_keys_that_are_typed(shown: Shown):
         assert screen(shown, typed(shown, ViewState(), key, "/"), 120, 40).hint == ""
 
 
-def test_a_picture_that_stands_still_says_so_and_since_when(shown: Shown):
+def test_a_picture_that_stands_still_says_so_and_how_old_it_is(shown: Shown):
     for key in "12345":
         for size in ((30, 8), (80, 24)):
             state = typed(shown, ViewState(), key, "space", size=size)
             later = replace(shown, now_unix_s=1012.9)
             made = screen(later, state, *size)
-            assert made.title.startswith("PAUSED 12 s"), size
-    assert "since 12:00:00" in made.title
+            assert made.title.startswith("PAUSED at iteration 30"), size
+    assert "PAUSED at iteration 300 (12 s ago)" in made.title
+    hour_ago = screen(replace(shown, now_unix_s=1000.0, moment_unix_s=-3500.0), state, 80, 24)
+    assert "PAUSED at iteration 300 (01:15 ago)" in hour_ago.title
     assert "Space live" in made.hint
     live = screen(later, typed(shown, state, "space"), 80, 24)
     assert "PAUSED" not in live.title

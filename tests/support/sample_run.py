@@ -17,7 +17,16 @@ import time
 from unilab_metrics.errors import UnilabMetricsError
 from unilab_metrics.subscribe.asking import NoAnswer
 from unilab_metrics.subscribe.history import HistoryRecord
-from unilab_schema.control import BackendStatus, Epoch, Head, RankValues, Snapshot, SourceStatus
+from unilab_metrics.subscribe.past_files import Stretch
+from unilab_schema.control import (
+    BackendStatus,
+    Blocks,
+    Epoch,
+    Head,
+    RankValues,
+    Snapshot,
+    SourceStatus,
+)
 from unilab_schema.frames import EventFrame
 from unilab_schema.identity import RunInfo, SourceKey
 from unilab_schema.updates import AttemptOpened, EventUpdate, RunEnded, Update
@@ -210,7 +219,22 @@ class FakeSource:
     def snapshot(self) -> Snapshot | None:
         return None
 
+    cursor: int | None = None
+    restarts = 0
+
+    def newest(self) -> int:
+        return 0
+
     def ranks(self, tags: tuple[str, ...]) -> RankValues | NoAnswer | None:
+        return NoAnswer("nobody to ask")
+
+    def pace(self, speed: float | None, to: int | None, *, is_paused: bool | None) -> None:
+        return None
+
+    def bins(self, tags: tuple[str, ...], after: int) -> Blocks | NoAnswer | None:
+        return NoAnswer("nobody to ask")
+
+    def stretch(self, after: int, limit: int) -> Stretch | NoAnswer | None:
         return NoAnswer("nobody to ask")
 
     def close(self) -> None:
