@@ -46,8 +46,8 @@ def text(table: RankTable, state: RanksState = USUAL, columns: int = 120, rows: 
 
 GOLDEN = """\
 4 ranks · 3 live · 1 lost · iteration 48,210 · by rank
-No rank is more than 1 % over the mean of 119.91 ms
 L lost: rank 2 (74 s)
+No rank is more than 1 % over the mean of 119.91 ms
 rank         state         age behind Iter Wall slowest phase, ms
    0         ● live      0.1 s      0    119.85 Learning     80.0
  └ collector ● live      0.1 s                  Action Wait  71.1

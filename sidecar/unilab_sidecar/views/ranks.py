@@ -129,7 +129,8 @@ def _ordered(table: RankTable, state: RanksState) -> list[RankLine]:
 
 
 def _above(table: RankTable, picture: Picture, state: RanksState, width: int) -> Block:
-    lines: Block = [_counts(table, picture, state, width)]
+    # A rank that stands still comes before one that is slow: the others wait for it.
+    lines: Block = [_counts(table, picture, state, width), *_in_trouble(table, width)]
     if table.problem and not table.has_answer:
         lines += flowed(
             None, [Segment(f"! No values of single ranks: {table.problem}", "warn")], width
@@ -138,7 +139,6 @@ def _above(table: RankTable, picture: Picture, state: RanksState, width: int) ->
         lines.append(line(Segment("Asking the aggregator for every rank's values.", "label")))
     elif (slowest := _slowest(table)) is not None:
         lines.append(slowest)
-    lines += _in_trouble(table, width)
     if table.left_out[0]:
         text = f"! {counted(table.left_out[0], 'tag')} left out: the answer has no room for them"
         lines.append(line(Segment(text, "warn")))
