@@ -12,7 +12,13 @@ import pytest
 from case_runs import ended, leftovers, processes
 from pty_terminals import PtyTerminal
 from real_runs import until
-from watched_trainings import PrintingTraining, is_as_before, started, until_screen
+from watched_trainings import (
+    PrintingTraining,
+    is_as_before,
+    pids_of,
+    started,
+    until_screen,
+)
 
 LAUNCHER = [sys.executable, "-m", "unilab_metrics", "run"]
 ALL_KINDS = ("BEFORE INIT", "OF PYTHON", "OF A C LIBRARY", "OF A CHILD", "OF ITS ERRORS")
@@ -124,7 +130,7 @@ def test_ctrl_c_closes_the_sidecar_then_interrupts_the_training(
 
 
 @pytest.mark.slow
-def test_a_killed_sidecar_and_a_killed_copier_cost_the_training_nothing(
+def test_kills_of_sidecar_and_copier_cost_the_training_nothing_and_its_own_is_reported(
     terminal: PtyTerminal, training: PrintingTraining
 ) -> None:
     until_screen(terminal)
@@ -133,11 +139,15 @@ def test_a_killed_sidecar_and_a_killed_copier_cost_the_training_nothing(
     started("unilab_sidecar").kill()
     terminal.until_shown("training goes on; Ctrl+C stops it")
     assert is_as_before(terminal)
+    terminal.until(lambda: pids_of("unilab_metrics.run.copier") - {copier.pid})
     training.goes_on(terminal, by=30)
-    training.stop()
-    assert terminal.wait(60.0) == 0
-    assert training.console().endswith("AFTER CLOSE\n")
-    assert "Status         completed" in terminal.screen.text
+    so_far = training.console().count("LOOP")
+    terminal.until(lambda: training.console().count("LOOP") > so_far)
+    training.process().kill()
+    assert terminal.wait(60.0) == 137
+    assert is_as_before(terminal)
+    assert "The command was killed by SIGKILL." in terminal.screen.text
+    assert "LOOP" in terminal.screen.text
     ended(training.run_dir)
 
 
@@ -154,19 +164,6 @@ def test_a_killed_launcher_costs_the_view_only(
     training.stop()
     until(lambda: training.console().endswith("AFTER CLOSE\n"), 30.0)
     assert ended(training.run_dir).history.ended == "completed"
-
-
-@pytest.mark.slow
-def test_a_killed_training_leaves_the_terminal_and_its_last_lines(
-    terminal: PtyTerminal, training: PrintingTraining
-) -> None:
-    until_screen(terminal)
-    training.process().kill()
-    assert terminal.wait(60.0) == 137
-    assert is_as_before(terminal)
-    assert "LOOP" in terminal.screen.text
-    assert "The command was killed by SIGKILL." in terminal.screen.text
-    ended(training.run_dir)
 
 
 SEVERAL = """
