@@ -61,8 +61,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _give_up(str(error), ExitCode.RUN_NOT_FOUND)
 
     def attach() -> UpdateSource:
+        from unilab_metrics.subscribe.replay import Replay
         from unilab_metrics.subscribe.subscriber import Subscriber
 
+        if options.replay is not None:
+            return Replay(run_dir, speed=options.replay, iteration=options.iteration)
         if address:
             return Subscriber.attach_remote(address, Path(options.key))
         try:
@@ -185,6 +188,19 @@ def _parser() -> argparse.ArgumentParser:
         "--wait",
         action="store_true",
         help="wait for the run's start, for its next attempt, or for a key to be taken again",
+    )
+    parser.add_argument(
+        "--replay",
+        type=float,
+        metavar="SPEED",
+        help="play what the run has left again, so many times as fast as it went",
+    )
+    parser.add_argument(
+        "--from",
+        dest="iteration",
+        type=int,
+        metavar="ITERATION",
+        help="where the replay begins",
     )
     parser.add_argument("--theme", choices=THEMES, help="colours of the screen")
     parser.add_argument(

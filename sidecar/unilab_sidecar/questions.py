@@ -18,19 +18,13 @@ from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
 from unilab_metrics.subscribe.asking import NoAnswer
+from unilab_metrics.subscribe.pace import Pace
 from unilab_schema.control import RankValues
 from unilab_sidecar.chart_store import HistoryPiece
 from unilab_sidecar.moment import Moment
 from unilab_sidecar.past_questions import CourseQuestion, MomentQuestion, PastAnswering
 
 _LIVE = "only a run that is played again goes at another speed"
-
-
-class Pace(NamedTuple):
-    """How a run is played again: times as fast as it went, and whether it stands still."""
-
-    speed: float
-    is_paused: bool
 
 
 class Answering(PastAnswering, Protocol):

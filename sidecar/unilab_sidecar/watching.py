@@ -8,6 +8,7 @@ from functools import partial
 from typing import NamedTuple
 
 from unilab_metrics.subscribe.asking import NoAnswer
+from unilab_metrics.subscribe.pace import Pace
 from unilab_sidecar.batch import Batch
 from unilab_sidecar.chart_keeping import ChartKeeping
 from unilab_sidecar.chart_panes import ChartData
@@ -15,7 +16,7 @@ from unilab_sidecar.chart_store import HistoryPiece
 from unilab_sidecar.moment import Moment
 from unilab_sidecar.past_questions import CourseQuestion, MomentQuestion
 from unilab_sidecar.picture import Picture
-from unilab_sidecar.questions import Pace, PaceQuestion, Question, RanksQuestion
+from unilab_sidecar.questions import PaceQuestion, Question, RanksQuestion
 from unilab_sidecar.rank_table import RankStore, RankTable
 from unilab_sidecar.scrubbing import Place, Scrubbing
 from unilab_sidecar.series import Series
@@ -54,6 +55,7 @@ class Watching:
         self._rank_table = self._ranks.table()
         self._scrubbing = Scrubbing(run_dir)
         self._known: tuple[str, ...] = ()
+        self._asked_pace = False
 
     @property
     def is_waiting(self) -> bool:
@@ -102,7 +104,8 @@ class Watching:
 
     def questions(self, state: ViewState) -> list[Question]:
         """What is to be asked of the feed now."""
-        wanted: list[Question | None] = []
+        wanted: list[Question | None] = [] if self._asked_pace else [PaceQuestion()]
+        self._asked_pace = True
         is_paused = state.paused_unix_s is not None
         if state.view == "ranks" and not is_paused:
             wanted.append(ranks.wanted(self.newest, state.ranks))

@@ -22,6 +22,7 @@ Examples
   unilab-metrics demo                  train for a minute and watch
   unilab-metrics run -- CMD ARGS...    run any training and watch it
   unilab-metrics attach                watch the newest live run
+  unilab-metrics replay logs/sac/...   look at a run that is over as if it went on
   unilab-metrics doctor logs/sac/...   what is wrong with a run
   unilab-metrics recover logs/sac/...  complete a run that was cut off
   unilab-metrics verify logs/sac/...   prove that nothing was lost
@@ -46,6 +47,7 @@ _COMMANDS = {
     "demo": ("unilab_metrics.cli.demo", "Train a small real job and watch it."),
     "run": ("unilab_metrics.cli.run", "Run any training and watch it."),
     "attach": ("unilab_metrics.cli.watch", "Open a sidecar on a live run."),
+    "replay": ("unilab_metrics.cli.replay", "Play a run that is over again."),
     "ls": ("unilab_metrics.cli.watch", "List live and recent runs."),
     "verify": ("unilab_metrics.cli.verify", "Prove that a run lost and changed nothing."),
     "recover": ("unilab_metrics.cli.recover", "Complete a run that was cut off."),

@@ -10,7 +10,7 @@ from __future__ import annotations
 import time
 from collections import deque
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -20,6 +20,7 @@ from unilab_metrics.storage.segments import list_segments
 from unilab_metrics.subscribe.asking import NoAnswer
 from unilab_metrics.subscribe.history import HISTORY_PREFIX
 from unilab_metrics.subscribe.history_record import HistoryRecord
+from unilab_metrics.subscribe.pace import Pace, bounded
 from unilab_metrics.subscribe.past_files import PastFiles, Stretch
 from unilab_metrics.transport.rendezvous import bus_directory
 from unilab_schema.control import Blocks, Epoch, Head, RankValues, Snapshot
@@ -29,7 +30,6 @@ from unilab_schema.updates import BLOCK_ENTRIES, AttemptOpened, RunEnded, Update
 if TYPE_CHECKING:
     from typing_extensions import Self
 
-MIN_SPEED, MAX_SPEED = 0.01, 10_000.0
 _BEFORE = 600
 """Entries before the place where it begins, so that the first picture is whole."""
 _AHEAD = 1000
@@ -39,17 +39,9 @@ _TICK_S = 0.02
 _NOBODY = Epoch(b"replay".ljust(16), 1)
 
 
-class PlayedAt(NamedTuple):
-    """``speed``: times as fast as it went."""
-
-    speed: float
-    is_paused: bool
-
-
 class Replay:
     """Has the methods of a ``Subscriber``. Owned by one thread."""
 
-    connected = True
     refusal: UnilabMetricsError | None = None
 
     def __init__(self, run_dir: Path, *, speed: float = 1.0, iteration: int | None = None) -> None:
@@ -67,7 +59,7 @@ class Replay:
         self._last = self._past.last()
         if not self._last:
             raise DamagedFileError(segments[-1], 0, "nothing in it can be read")
-        self._speed = _bounded(speed)
+        self._speed = bounded(speed)
         self._is_paused = False
         self._run = RunInfo()
         self._attempt = 1
@@ -104,6 +96,11 @@ class Replay:
         )
 
     @property
+    def connected(self) -> bool:
+        """Whether it goes on; at the end of a run that did not say so, nobody speaks any more."""
+        return self._at < self._last or self._ended is not None
+
+    @property
     def cursor(self) -> int:
         """Update sequence up to which entries were handed over."""
         return self._at
@@ -116,8 +113,9 @@ class Replay:
         """The values of all tags from before the place where it began."""
         return self._snapshot
 
-    def ranks(self, _tags: tuple[str, ...] = ()) -> RankValues | NoAnswer:
+    def ranks(self, tags: tuple[str, ...]) -> RankValues | NoAnswer:
         """Nobody keeps what each rank has sent."""
+        del tags
         return NoAnswer("only a live run tells the values of its ranks")
 
     def bins(self, tags: tuple[str, ...], after: int) -> Blocks:
@@ -128,18 +126,18 @@ class Replay:
         """As of a ``Subscriber``; also what has not been played yet."""
         return self._past.stretch(after, limit)
 
-    def pace(self, speed: float | None, to: int | None, *, is_paused: bool | None) -> PlayedAt:
+    def pace(self, speed: float | None, to: int | None, *, is_paused: bool | None) -> Pace:
         """Another ``speed``, whether it stands still, and the update sequence from which it goes
         on; ``None`` leaves each as it is."""
         self._advance()
         if speed is not None:
-            self._speed = _bounded(speed)
+            self._speed = bounded(speed)
         if is_paused is not None:
             self._is_paused = is_paused
         if to is not None and to != self._at:
             self._go_to(to)
             self.restarts += 1
-        return PlayedAt(self._speed, self._is_paused)
+        return Pace(self._speed, self._is_paused)
 
     def poll(self, timeout_ms: float) -> list[HistoryRecord]:
         """The entries whose time has come; waits up to ``timeout_ms`` for the first one."""
@@ -253,10 +251,6 @@ class Replay:
             if found.last <= sequence:
                 return None
             sequence = found.last
-
-
-def _bounded(speed: float) -> float:
-    return min(max(speed, MIN_SPEED), MAX_SPEED)
 
 
 def _seconds_between(earlier: Update, later: Update) -> float:

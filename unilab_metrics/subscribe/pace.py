@@ -1,0 +1,19 @@
+"""How fast a run is played again. Pure."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+MIN_SPEED, MAX_SPEED = 0.01, 10_000.0
+
+
+class Pace(NamedTuple):
+    """``speed``: times as fast as it went; ``is_paused``: it stands still."""
+
+    speed: float
+    is_paused: bool
+
+
+def bounded(speed: float) -> float:
+    """The nearest speed that there is."""
+    return min(max(speed, MIN_SPEED), MAX_SPEED)
