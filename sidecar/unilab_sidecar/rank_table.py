@@ -22,6 +22,7 @@ from unilab_schema.phases import (
     PhaseSpec,
     all_learner_slices,
     collector_phases,
+    family_of,
     learner_phases,
 )
 from unilab_schema.rank_values import RankRow, RankSpread
@@ -252,4 +253,8 @@ def _learner_slices(algorithm: str) -> tuple[PhaseSpec, ...]:
 
 
 def _collector_slices(algorithm: str) -> tuple[PhaseSpec, ...]:
-    return tuple(phase for phase in collector_phases(algorithm) if phase.exclusive)
+    phases = collector_phases(algorithm)
+    if family_of(algorithm) == "unknown":
+        # It may use every known phase.
+        phases = (*collector_phases("sac"), *collector_phases("appo"))
+    return tuple({phase.tag: phase for phase in phases if phase.exclusive}.values())

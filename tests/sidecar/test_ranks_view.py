@@ -328,6 +328,12 @@ def test_what_is_asked_for_is_bounded_and_fits_the_algorithm() -> None:
         assert WALL in tags
 
 
+def test_a_run_of_an_unknown_algorithm_may_have_any_phase() -> None:
+    table = table_of(run_of(2), algorithm="mine")
+    assert text(table).count("Learning") == 3
+    assert text(table).count("Action Wait ") == 2
+
+
 def test_without_a_measured_wall_the_phases_add_up() -> None:
     values = {"Perf/collection_time": 0.3, "Perf/learning_time": 0.1}
     table = table_of(reply({SourceKey(0, LEARNER): values}), algorithm="ppo")
