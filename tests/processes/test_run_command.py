@@ -57,6 +57,8 @@ def test_exit_codes_are_those_of_a_shell() -> None:
     assert missing.stderr == "unilab-metrics: no-such-command: No such file or directory\n"
     assert run("--", "/").returncode == 126
     assert run("--sidecar", "on", "--", "true").returncode == 2
+    assert run("--no-such-option", "true").returncode == 2
+    assert run("sh", "-c", "exit 4").returncode == 4
 
 
 def test_nothing_of_a_fast_writer_is_lost_before_a_slow_reader() -> None:

@@ -34,7 +34,7 @@ Exit codes
 
 @click.command(
     epilog=_EPILOG,
-    context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False},
+    context_settings={"allow_interspersed_args": False},
 )
 @click.option(
     "--sidecar",
