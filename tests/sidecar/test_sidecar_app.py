@@ -75,6 +75,13 @@ def test_only_lines_that_changed_are_painted_again(batches: list[Batch]):
         ([], ["a"], (0, 40)),
         (["任务 ", "1"], ["任务 ", "2"], (5, 6)),
         (["x", "x"], ["x", "x", "x"], (2, 40)),
+        (["██▂ 7"], ["██▃ 7"], (2, 3)),
+        (["  7.41 ms"], ["  7.39 ms"], (4, 6)),
+        (["same"], ["same"], (4, 4)),
+        (["aaa"], ["aa"], (2, 40)),
+        (["任务1"], ["任务2"], (0, 5)),
+        (["xe\u0301y"], ["xe\u0300y"], (1, 3)),
+        (["🚀a", "b"], ["🚀c", "b"], (0, 3)),
     ],
 )
 def test_a_line_is_painted_where_it_differs(

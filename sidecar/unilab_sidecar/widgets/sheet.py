@@ -11,7 +11,7 @@ from textual.geometry import Region, Size
 from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
-from unilab_sidecar.text import Block, Line, filled, line_width, merged, width_of
+from unilab_sidecar.text import Block, Line, Segment, filled, line_width, merged, width_of
 
 
 class Sheet(ScrollView, can_focus=True):
@@ -87,17 +87,40 @@ def _at(lines: Block, index: int) -> Line:
 
 def _difference(before: Line, after: Line, width: int) -> tuple[int, int]:
     """First and last cell (exclusive) of what two lines do not share, up to ``width``."""
-    same = 0
-    for one, other in zip(before, after, strict=False):
-        if one != other:
-            break
-        same += 1
-    start = line_width(after[:same])
+    start = _shared(before, after)
     if line_width(before) != line_width(after):
         return start, width
-    tail = 0
-    for one, other in zip(reversed(before[same:]), reversed(after[same:]), strict=False):
-        if one != other:
+    end = line_width(after) - _shared(_turned(before), _turned(after))
+    return start, min(max(end, start), width)
+
+
+def _shared(one: Line, other: Line) -> int:
+    """Cells that two lines have in common from their first one on."""
+    cells = 0
+    for before, after in zip(one, other, strict=False):
+        if before == after:
+            cells += width_of(after.text)
+            continue
+        return cells + (
+            _shared_start(before.text, after.text) if before.style == after.style else 0
+        )
+    return cells
+
+
+def _shared_start(one: str, other: str) -> int:
+    """Cells of the beginning that two texts share, as far as each character has one of its own."""
+    count = 0
+    for before, after in zip(one, other, strict=False):
+        if before != after or width_of(before) != 1:
             break
-        tail += width_of(one.text)
-    return start, min(line_width(after) - tail, width)
+        count += 1
+    if any(
+        rest and not width_of(rest) for rest in (one[count : count + 1], other[count : count + 1])
+    ):
+        # A mark above a letter is drawn together with it.
+        return max(count - 1, 0)
+    return count
+
+
+def _turned(parts: Line) -> Line:
+    return tuple(Segment(part.text[::-1], part.style) for part in reversed(parts))
