@@ -1,0 +1,44 @@
+"""What ``attach`` is told of the look is told to the sidecar, and the sidecar understands it."""
+
+from __future__ import annotations
+
+import click
+import pytest
+from click.testing import CliRunner
+
+from unilab_metrics.cli.looking import look_options, sidecar_options
+from unilab_sidecar.__main__ import _parser
+from unilab_sidecar.viewing import THEMES
+
+
+@click.command()
+@look_options
+def command(**look: object) -> None:
+    """Says what it would hand over."""
+    click.echo("\n".join(sidecar_options(look)))
+
+
+def handed_over(*arguments: str) -> list[str]:
+    done = CliRunner().invoke(command, arguments)
+    assert done.exit_code == 0, done.output
+    return done.output.split("\n")[:-1] if done.output.strip() else []
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        ((), {"form": None, "once": False, "unicode": None, "cursor": False, "theme": None}),
+        (("--plain", "--once"), {"form": "plain", "once": True}),
+        (("--json", "--interval", "2.5"), {"form": "json", "interval": 2.5}),
+        (("--lines",), {"form": "lines"}),
+        (("--filter", "-x /a b/"), {"filter": "-x /a b/"}),
+        (("--no-unicode", "--cursor"), {"unicode": False, "cursor": True}),
+        (("--unicode",), {"unicode": True}),
+        *((("--theme", theme), {"theme": theme}) for theme in THEMES),
+    ],
+)
+def test_the_sidecar_is_told_what_was_asked(
+    arguments: tuple[str, ...], expected: dict[str, object]
+) -> None:
+    options = vars(_parser().parse_args(["RUN", *handed_over(*arguments)]))
+    assert {name: options[name] for name in expected} == expected
