@@ -25,6 +25,7 @@ from unilab_metrics.run.bus_end import summary_stamp
 from unilab_metrics.run.live_output import LiveOutput
 from unilab_metrics.run.report import report_lines
 from unilab_metrics.run.show import TICK_S, Kind, Show
+from unilab_metrics.storage.standard_streams import lowest
 
 _LAST_OUTPUT_S = 0.3
 _SUMMARY_S = 1.0
@@ -44,11 +45,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         # Not ignored, which the sidecar would inherit.
         signal.signal(number, _go_on)
     began_unix_ns = time.time_ns()
-    output = LiveOutput(options.tee)
+    control = lowest(options.control)
+    output = LiveOutput(lowest(options.tee))
     show = Show(Kind.SCREEN, output, interval_s=options.interval)
     try:
         show.begin(options.run_dir)
-        while os.getppid() == options.parent and not _is_told(options.control):
+        while os.getppid() == options.parent and not _is_told(control):
             show.tick()
         output.drain(_LAST_OUTPUT_S)
     finally:

@@ -29,6 +29,7 @@ from unilab_metrics.config import CONSOLE_FILE, EARLIER_CONSOLE_FILE
 from unilab_metrics.run.announced_runs import RUNS_FILE, AnnouncedRuns
 from unilab_metrics.run.console_file import ConsoleFile
 from unilab_metrics.run.output_queue import OutputQueue
+from unilab_metrics.storage.standard_streams import lowest
 
 _READ_BYTES = 64 * 1024
 _LOOK_S = 0.5
@@ -49,7 +50,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     for name in _IGNORED:
         signal.signal(getattr(signal, name), signal.SIG_IGN)
     place: Path | None = options.directory if options.runs else None
-    copier = _Copier(options.source, options.directory, place, options.tee)
+    tee = None if options.tee is None else lowest(options.tee)
+    copier = _Copier(lowest(options.source), options.directory, place, tee)
     copier.run()
     return 0
 

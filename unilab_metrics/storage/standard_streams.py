@@ -32,3 +32,12 @@ def above_standard_streams(fd: int) -> int:
         return fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, _FIRST_OTHER_FD)
     finally:
         os.close(fd)
+
+
+def lowest(fd: int) -> int:
+    """The same file under the lowest free number: one that was inherited from a process with many
+    files may be too high for ``select``. Raises ``OSError``."""
+    try:
+        return os.dup(fd)
+    finally:
+        os.close(fd)
