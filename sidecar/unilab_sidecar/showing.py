@@ -56,6 +56,8 @@ def context(shown: Shown, state: ViewState, columns: int, rows: int, now_words: 
         chart=charts.context(shown.charts, state.chart, columns, rows),
         usual_tags=charts.usual(shown.charts.known),
         ranks=of_ranks,
+        place=shown.place,
+        is_replay=bool(shown.pace),
     )
 
 

@@ -56,6 +56,7 @@ class Watching:
         self._scrubbing = Scrubbing(run_dir)
         self._known: tuple[str, ...] = ()
         self._asked_pace = False
+        self._wished = PaceQuestion()
 
     @property
     def is_waiting(self) -> bool:
@@ -95,8 +96,8 @@ class Watching:
             elif isinstance(question, MomentQuestion):
                 if isinstance(reply, Moment | NoAnswer):
                     self._scrubbing.answer(question, reply)
-            elif isinstance(reply, Pace):
-                self.pace = reply
+            elif isinstance(reply, Pace) and self._wished in (question, PaceQuestion()):
+                self.pace, self._wished = reply, PaceQuestion()
 
     def looked_at(self) -> None:
         """Everything that has come is in the next picture."""
@@ -125,13 +126,28 @@ class Watching:
         now = 1.0 if self.pace is None else self.pace.speed
         others = [one for one in SPEEDS if (one > now if faster else one < now)]
         speed = (others[0] if faster else others[-1]) if others else now
-        return PaceQuestion(speed)
+        return self._paced(PaceQuestion(speed))
 
     def resume(self, state: ViewState, before: ViewState) -> PaceQuestion:
         """To whoever plays a run again: it stands still with the display, and goes on from what
         is shown."""
         is_paused = state.paused_unix_s is not None
-        return PaceQuestion(is_paused=is_paused, to=None if is_paused else before.at)
+        return self._paced(PaceQuestion(None, is_paused, None if is_paused else before.at))
+
+    def _paced(self, wish: PaceQuestion) -> PaceQuestion:
+        """The wish with what was wished before and is not done yet: only the newest is heard."""
+        now, told = self._wished, self.pace or Pace(1.0, is_paused=False)
+        wish = PaceQuestion(
+            wish.speed if wish.speed is not None else now.speed,
+            wish.is_paused if wish.is_paused is not None else now.is_paused,
+            wish.to if wish.to is not None else now.to,
+        )
+        self._wished = wish
+        self.pace = Pace(
+            told.speed if wish.speed is None else wish.speed,
+            told.is_paused if wish.is_paused is None else wish.is_paused,
+        )
+        return wish
 
     def seen(self, state: ViewState) -> Seen:
         """What is shown."""
