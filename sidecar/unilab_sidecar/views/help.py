@@ -68,7 +68,7 @@ def view(shown: View, columns: int) -> Screen:
             _parts((*own, ("Scrolling", _MOVING)), widths[1]),
         ]
         lines = beside(blocks, widths, _GAP)
-    return Screen("Help", "↑ ↓ scroll · Esc back", [clip(parts, width) for parts in lines])
+    return Screen("Help", "↑ ↓ scroll · Esc or q back", [clip(parts, width) for parts in lines])
 
 
 def _parts(parts: Sequence[tuple[str, Rows]], width: int) -> Block:
