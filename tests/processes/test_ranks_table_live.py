@@ -43,6 +43,7 @@ def watching(run_dir: Path) -> Iterator[Callable[..., RankValues | NoAnswer]]:
             for batch in feed.wait(0.2):
                 assert batch.failure is None, batch.failure
                 for answer in batch.answers:
+                    assert isinstance(answer.reply, RankValues | NoAnswer)
                     last = answer.reply
                     if until is None or (isinstance(last, RankValues) and until(last)):
                         return last

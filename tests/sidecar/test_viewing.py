@@ -44,7 +44,7 @@ def typed(state: ViewState, *keys: str) -> ViewState:
     return state
 
 
-@pytest.mark.parametrize(("key", "view"), zip("12345", VIEWS, strict=True))
+@pytest.mark.parametrize(("key", "view"), list(zip("12345", VIEWS, strict=True)))
 def test_digits_go_to_views_also_from_the_help(key: str, view: str):
     assert typed(ViewState(), key).view == view
     gone = typed(ViewState(), "?", key)
