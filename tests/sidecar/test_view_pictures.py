@@ -37,7 +37,8 @@ def test_each_view_looks_as_it_was_approved(batches: list[Batch], size: tuple[in
         for name, key in VIEWS.items():
             for one in ("escape", "1", key):
                 app._press(Key(one, one if len(one) == 1 else None))
-            await pilot.pause(0)
+            await pilot.pause()
+            await pilot.pause()
             made[name] = normalised(app.export_screenshot(title="unilab-metrics"))
 
     drive(list(batches), look, size=size)
