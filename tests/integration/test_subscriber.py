@@ -21,6 +21,7 @@ from unilab_metrics.errors import (
 from unilab_metrics.storage.filesystem import private_directory
 from unilab_metrics.subscribe import fetching as fetching_module
 from unilab_metrics.subscribe import subscriber as subscriber_module
+from unilab_metrics.subscribe.asking import NoAnswer
 from unilab_metrics.subscribe.history import HistoryRecord
 from unilab_metrics.subscribe.subscriber import Subscriber
 from unilab_metrics.transport import rendezvous
@@ -131,6 +132,23 @@ def test_lost_answers_are_asked_for_again(
     subscriber = attach()
     records = collect(subscriber, lambda r: reached(5)(r) and subscriber.snapshot() is not None)
     assert sequences(records) == [1, 2, 3, 4, 5]
+
+
+def test_an_older_aggregator_is_not_asked_for_its_ranks(start: Start, attach: Attach):
+    start().commit(5)
+    subscriber = attach()
+    early = subscriber.ranks(("Loss/actor",))
+    assert isinstance(early, NoAnswer)
+    assert "only a live run" in early.text
+    collect(subscriber, reached(5))
+    answer = subscriber.ranks(("Loss/actor",))
+    assert isinstance(answer, NoAnswer)
+    assert "older than this viewer" in answer.text
+    # A request that it does not know would end the stand-in's thread.
+    start_s = time.monotonic()
+    while time.monotonic() - start_s < 0.5:
+        subscriber.poll(50)
+    assert subscriber.connected
 
 
 def test_answers_that_take_too_long_are_asked_for_in_smaller_parts(
