@@ -6,20 +6,15 @@ what needs a terminal, a thread or a file.
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
-import os
-import signal
 import threading
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 from typing import ClassVar
 
-from textual.app import App, ComposeResult
+from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.content import Content
 from textual.events import Event, Key
@@ -27,11 +22,11 @@ from textual.filter import LineFilter
 
 from unilab_sidecar import showing
 from unilab_sidecar.alerts import alerts
-from unilab_sidecar.batch import Failure
 from unilab_sidecar.colours import WithoutColour, usual_theme, wants_no_colour
 from unilab_sidecar.feed import Feed
 from unilab_sidecar.picture import Picture
-from unilab_sidecar.saved_view import load_saved, restored, save
+from unilab_sidecar.saved_view import Saved, load_saved, restored, save
+from unilab_sidecar.shared_terminal import SharedTerminalApp
 from unilab_sidecar.snapshot import shortened, write_snapshot
 from unilab_sidecar.terminal_driver import TerminalDriver
 from unilab_sidecar.text import plain
@@ -48,11 +43,10 @@ LINGER_S = 3.0
 NOTE_S = 4.0
 SNAPSHOT_NOTE_S = 12.0
 NO_JOB = "Ctrl+Z stops nothing here · q close"
-_SHOW_CURSOR = "\x1b[?25h"
 _NOTHING: Mapping[str, str] = MappingProxyType({})
 
 
-class SidecarApp(App[Failure | None]):
+class SidecarApp(SharedTerminalApp):
     """Shows a run until it is closed. Reads only: nothing here can reach the training.
 
     The result is the feed's failure if that is why the app closed, else ``None``.
@@ -84,15 +78,15 @@ class SidecarApp(App[Failure | None]):
         self._feed = feed
         self._exit_with_run = exit_with_run
         self._unicode = unicode
-        self._shows_cursor = shows_cursor
+        self.shows_cursor = shows_cursor
         self._environ = environ
         self._remembers = remembers
         self._state = ViewState(theme=usual_theme(environ))
-        if remembers:
-            self._state = restored(self._state, load_saved(environ))
+        self._saved = load_saved(environ) if remembers else Saved()
+        self._state = restored(self._state, self._saved) if remembers else self._state
         if theme or self._has_no_colour:
             self._state = replace(self._state, theme=theme or "ansi")
-        self.theme = self._state.theme
+        self.theme = self._first_theme = self._state.theme
         self._watching = Watching(feed.run_dir)
         self._watching.choose(self._state.chart.tags)
         self._picture = Picture()
@@ -113,18 +107,21 @@ class SidecarApp(App[Failure | None]):
 
     def on_mount(self) -> None:
         """Starts the feed and the clock."""
-        self._take_signals()
+        self.take_signals()
         self._sheet.focus()
         self._thread.start()
         self.set_interval(REPAINT_S, self.tick)
-        self._keep_cursor()
+        self.keep_cursor()
         self._paint()
 
     def on_unmount(self) -> None:
         """Ends the feed; its thread is gone before the app returns."""
         self._feed.stop()
         if self._remembers:
-            save(self._state, self._environ)
+            # A theme that only this terminal needs is nobody's choice.
+            is_chosen = self._state.theme != self._first_theme
+            theme = self._state.theme if is_chosen else self._saved.theme
+            save(replace(self._state, theme=theme), self._environ)
         if self._thread.is_alive():
             self._thread.join(timeout=2.0)
 
@@ -147,7 +144,7 @@ class SidecarApp(App[Failure | None]):
     def tick(self, *, is_between: bool = False) -> None:
         """Takes what has come since the last tick and repaints what it changed. ``is_between``: the
         next picture is not due yet."""
-        self._look_at_terminal()
+        self.look_at_terminal()
         is_paused = self._state.paused_unix_s is not None
         batches = self._feed.take()
         for batch in batches:
@@ -216,6 +213,11 @@ class SidecarApp(App[Failure | None]):
         elif before.filter != self._state.filter or before.typing != self._state.typing:
             self._sheet.scroll_to(y=0, animate=False)
 
+    def say_no_job(self) -> None:
+        """What Ctrl+Z does to a training's own view."""
+        self._say(NO_JOB)
+        self._paint()
+
     def _say(self, note: str, seconds: float = NOTE_S) -> None:
         self._note, self._noted_until_s = note, time.monotonic() + seconds
 
@@ -229,44 +231,6 @@ class SidecarApp(App[Failure | None]):
             self._say(f"not saved: {error.strerror or error}", SNAPSHOT_NOTE_S)
         else:
             self._say(f"saved {shortened(path)} and .txt", SNAPSHOT_NOTE_S)
-
-    def action_put_aside(self) -> None:
-        """Ctrl+Z: as of any program that a shell has started. Of a training's own view, whose job
-        is the training, it stops nothing and says so."""
-        if leads_a_job():
-            self._put_aside()
-        else:
-            self._say(NO_JOB)
-            self._paint()
-
-    def _put_aside(self) -> None:
-        driver = self._driver
-        if isinstance(driver, TerminalDriver):
-            driver.leave()
-            signal.signal(signal.SIGTSTP, signal.SIG_DFL)
-            # To this very thread, so that it has happened before the next line.
-            signal.raise_signal(signal.SIGTSTP)
-            self._take_signals()
-
-    def _look_at_terminal(self, *, is_changed: bool = False) -> None:
-        """Leaves the terminal to another process group that has it, and takes it back after.
-        ``is_changed``: somebody else may have used it meanwhile."""
-        driver = self._driver
-        if not isinstance(driver, TerminalDriver):
-            return
-        if driver.is_gone:
-            self.exit(None, 128 + signal.SIGHUP)
-        elif not driver.is_ours():
-            driver.leave()
-        elif driver.is_away or is_changed:
-            driver.come_back()
-            self._keep_cursor()
-            self.refresh(layout=True)
-
-    def _keep_cursor(self) -> None:
-        if self._shows_cursor and isinstance(self._driver, TerminalDriver):
-            self._driver.write(_SHOW_CURSOR)
-            self._driver.flush()
 
     def _shown(self) -> showing.Shown:
         seen = self._watching.seen(self._state)
@@ -312,19 +276,6 @@ class SidecarApp(App[Failure | None]):
         elif time.monotonic() - self._ended_s >= LINGER_S:
             self.exit(None)
 
-    def _take_signals(self) -> None:
-        # Without a handler SIGTERM would leave the alternate screen and raw mode behind.
-        loop = asyncio.get_running_loop()
-        for number in (signal.SIGTERM, signal.SIGHUP):
-            # Only the main thread can; in a test the app may run in another.
-            with contextlib.suppress(ValueError, RuntimeError, NotImplementedError):
-                loop.add_signal_handler(number, self.exit, None, 128 + number)
-        with contextlib.suppress(ValueError, RuntimeError, NotImplementedError):
-            loop.add_signal_handler(signal.SIGTSTP, self._put_aside)
-            loop.add_signal_handler(
-                signal.SIGCONT, partial(self._look_at_terminal, is_changed=True)
-            )
-
 
 _GREY = frozenset({"Monochrome", "NoColor"})
 
@@ -334,15 +285,3 @@ def _place(state: ViewState) -> object:
     if state.palette is not None or state.help:
         return (state.help, state.palette is not None)
     return f"{state.view} {state.focus if state.zoomed else ''}"
-
-
-def leads_a_job() -> bool:
-    """Whether this process is a job of a shell that can continue it: it leads its process group,
-    and its parent is in the same session. A training's own view is a member of its job only, and
-    what a terminal window or ssh runs without a shell has nobody to continue it."""
-    try:
-        return os.getpgrp() == os.getpid() != os.getsid(0) and os.getsid(os.getppid()) == os.getsid(
-            0
-        )
-    except OSError:
-        return False

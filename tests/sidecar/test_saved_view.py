@@ -150,3 +150,12 @@ def test_the_app_saves_pictures_where_it_says_and_remembers(
 
     drive(whole_run(30)[1], again, environ=environ, remembers=True)
     assert "Positions" in shown[0]
+
+
+def test_a_theme_that_only_the_terminal_needs_is_not_kept(environ: dict[str, str]):
+    async def nothing(app: SidecarApp, pilot: Pilot[Any]) -> None:
+        assert app.theme == "ansi"
+
+    save(CHOSEN, environ)
+    drive([], nothing, environ=environ | {"TERM": "xterm", "NO_COLOR": "1"}, remembers=True)
+    assert load_saved(environ).theme == "light"
