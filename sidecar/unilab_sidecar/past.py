@@ -11,7 +11,6 @@ from collections import deque
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-import msgspec
 import numpy as np
 
 from unilab_schema.control import Epoch, Head, Snapshot
@@ -89,29 +88,31 @@ def snapshot_of(blocks: tuple[BinBlock, ...]) -> Snapshot | None:
     return Snapshot(0, _NOBODY, blocks[-1].last, tags, values, updates)
 
 
-def head_at(moment: Moment, before: tuple[HistoryRecord, ...], head: Head | None) -> Head | None:
-    """The announcement of that moment; who was at work then, nobody knows any more. ``None``
-    before the first update."""
+def head_at(moment: Moment, before: tuple[HistoryRecord, ...], head: Head | None) -> Head:
+    """The announcement of that moment; who was at work then, nobody knows any more."""
     updates = [r.entry for r in moment.records if isinstance(r.entry, Update)]
-    if not updates:
-        return None
-    last = updates[-1]
-    run = RunInfo() if head is None else head.run
+    last = updates[-1] if updates else None
+    run, attempt = RunInfo() if head is None else head.run, 1
+    unix_ns = 0
     for record in (*before, *moment.records):
-        if isinstance(record.entry, AttemptOpened) and record.entry.attempt <= last.attempt:
-            run = record.entry.run
-    ends = [r.entry for r in moment.records if isinstance(r.entry, RunEnded)]
-    is_end = bool(ends) and isinstance(moment.records[-1].entry, RunEnded)
-    told = Head(
+        entry = record.entry
+        if isinstance(entry, AttemptOpened):
+            run, attempt = entry.run, entry.attempt
+        if isinstance(entry, AttemptOpened | Update | RunEnded):
+            unix_ns = entry.unix_ns
+        elif isinstance(entry, EventUpdate):
+            unix_ns = max(unix_ns, entry.frame.unix_ns)
+    end = moment.records[-1].entry if moment.records else None
+    return Head(
         _NOBODY if head is None else head.epoch,
         moment.at,
         moment.at,
-        last.attempt,
+        attempt if last is None else max(last.attempt, attempt),
         run,
         "" if head is None else head.run_dir,
         (),
         (),
-        last.sealed_mono_ns,
-        last.unix_ns,
+        0 if last is None else last.sealed_mono_ns,
+        unix_ns,
+        end.status if isinstance(end, RunEnded) else None,
     )
-    return msgspec.structs.replace(told, ended=ends[-1].status) if is_end else told

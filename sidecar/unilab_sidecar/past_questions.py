@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from unilab_metrics.subscribe.past_files import Stretch
 
 _STRETCH = 1000
+_SHORT = 16 * BLOCK_ENTRIES
+"""Of a run of so few entries, blocks would make a picture of steps."""
 _FIRST_BACK = 128
 _MOST_BACK = 16_384
 """Entries before a moment; a window with more of them is shown in part."""
@@ -60,15 +62,16 @@ class CourseQuestion:
         """Called in the feed's thread, again and again until there is an answer."""
         handed_over = source.cursor or 0
         newest = max(handed_over, source.newest())
-        if self.records_through > self.after:
-            limit = min(self.records_through - self.after, _STRETCH)
+        wanted_through = self.records_through or (newest if newest <= _SHORT else 0)
+        if wanted_through > self.after:
+            limit = min(wanted_through - self.after, _STRETCH)
             found = source.stretch(self.after, limit)
             if found is None or isinstance(found, NoAnswer):
                 return found
             through = found.last
             if through == self.after:
                 # Nobody can read what lies there, or there is nothing yet.
-                through = min(self.records_through, max(handed_over, self.after))
+                through = min(wanted_through, max(handed_over, self.after))
             done = through >= handed_over
             return HistoryPiece(
                 self.tags, self.after, through, (), found.records, newest, complete=done

@@ -134,6 +134,8 @@ def _title(shown: Shown, state: ViewState, name: str, room: int) -> str:
 def _paused(shown: Shown, state: ViewState, paused_unix_s: float) -> str:
     moment_unix_s = paused_unix_s if shown.moment_unix_s is None else shown.moment_unix_s
     ago_s = max(shown.now_unix_s - moment_unix_s, 0.0)
+    if shown.picture.iteration is None and state.at is not None:
+        return "PAUSED before the first update"
     if shown.picture.iteration is None:
         return f"PAUSED {formatting.age(float(int(ago_s)))}, since {state.paused_words}"
     hours, minutes = divmod(int(ago_s // 60), 60)
