@@ -15,7 +15,7 @@ import msgspec
 from unilab_sidecar.alerts import alerts
 from unilab_sidecar.filtering import parse_filter
 from unilab_sidecar.picture import Note, Picture
-from unilab_sidecar.standing import words
+from unilab_sidecar.standing import is_training, words
 
 FORMAT = 1
 
@@ -64,7 +64,7 @@ def json_line(picture: Picture, wanted: str = "") -> str:
         "iteration": picture.iteration,
         "env_steps": picture.env_steps,
         "elapsed_s": _number(picture.elapsed_s),
-        "eta_s": _number(picture.eta_s),
+        "eta_s": _number(picture.eta_s) if is_training(picture) else None,
         "window": {"updates": picture.samples, "age_s": _number(picture.age_s)},
         "ranks": {
             "reported": picture.ranks_reported,

@@ -15,7 +15,7 @@ from unilab_sidecar import formatting
 from unilab_sidecar.alerts import alerts
 from unilab_sidecar.filtering import parse_filter
 from unilab_sidecar.picture import Picture
-from unilab_sidecar.standing import words
+from unilab_sidecar.standing import is_training, words
 from unilab_sidecar.text import clean
 
 UNKNOWN = "-"
@@ -76,7 +76,7 @@ def _of_run(picture: Picture) -> list[tuple[str, str, str]]:
         "dropped": picture.dropped,
         "elapsed_s": _seconds(picture.elapsed_s),
         "env_steps": picture.env_steps,
-        "eta_s": _seconds(picture.eta_s) if picture.ended is None else None,
+        "eta_s": _seconds(picture.eta_s) if is_training(picture) else None,
         "iteration": picture.iteration,
         "max_iterations": picture.run.max_iterations,
         "ranks_expected": picture.ranks_expected if picture.iteration is not None else None,

@@ -122,6 +122,15 @@ def test_what_json_has_no_word_for_is_a_word(picture: Picture):
     assert made["eta_s"] == "Infinity"
 
 
+def test_a_run_that_is_over_has_no_time_to_go(picture: Picture):
+    over = replace(picture, ended="completed")
+    assert json.loads(json_line(picture))["eta_s"] > 0
+    assert json.loads(json_line(over))["eta_s"] is None
+    for shown, has_it in ((picture, True), (over, False)):
+        names = [name for name, _, _ in rows(MetricTeller(1.0).once(shown))]
+        assert ("eta_s" in names) == has_it
+
+
 def test_an_empty_picture_has_an_object_and_lines_too():
     assert json.loads(json_line(Picture()))["stage"] == "connecting"
     assert any(line.startswith("state connecting ") for line in MetricTeller(1.0).once(Picture()))
