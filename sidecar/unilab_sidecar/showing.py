@@ -139,7 +139,8 @@ def _paused(shown: Shown, state: ViewState, paused_unix_s: float) -> str:
     if shown.picture.iteration is None:
         return f"PAUSED {formatting.age(float(int(ago_s)))}, since {state.paused_words}"
     hours, minutes = divmod(int(ago_s // 60), 60)
-    ago = f"{hours:02d}:{minutes:02d}" if ago_s >= 60 else formatting.age(float(int(ago_s)))
+    is_clock = ago_s >= 60 and hours < 100
+    ago = f"{hours:02d}:{minutes:02d}" if is_clock else formatting.age(float(int(ago_s)))
     return f"PAUSED at iteration {shown.picture.iteration:,} ({ago} ago)"
 
 
