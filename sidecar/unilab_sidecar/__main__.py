@@ -65,7 +65,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         from unilab_metrics.subscribe.subscriber import Subscriber
 
         if options.replay is not None:
-            return Replay(run_dir, speed=options.replay, iteration=options.iteration)
+            played = Replay(run_dir, speed=options.replay, iteration=options.iteration)
+            # The numbers of just that moment.
+            played.pace(None, None, is_paused=bool(options.once))
+            return played
         if address:
             return Subscriber.attach_remote(address, Path(options.key))
         try:

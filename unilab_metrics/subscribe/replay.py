@@ -143,6 +143,8 @@ class Replay:
         """The entries whose time has come; waits up to ``timeout_ms`` for the first one."""
         deadline_s = time.monotonic() + timeout_ms / 1000
         entries, self._due = self._due, []
+        if entries:
+            self._played_s = time.monotonic()
         while not entries:
             self._advance()
             entries = self._played()

@@ -17,6 +17,7 @@ Rows = Sequence[tuple[str, str]]
 _EVERYWHERE: Rows = (
     ("1 to 5", "overview, charts, ranks, events, bus"),
     ("Space", "hold the display still; the training and this view go on"),
+    ("[ ]", "of a replay: slower, faster; it stands still with the display"),
     ("/", "filter: words, !not, /regex/; Enter keeps it, Esc clears it"),
     ("s", "save what is shown, as SVG and as text"),
     ("t", f"next theme: {', '.join(THEMES)}"),
@@ -35,6 +36,8 @@ _OVERVIEW: Rows = (
     ("Tab", "the next panel, Shift+Tab the one before"),
     ("Enter", "that panel alone, with all of its rows, and back"),
     ("Esc", "back to the whole"),
+    ("← →", "while it stands still: a second of the run back and forth, Shift: a minute"),
+    ("PgUp PgDn", "and a twentieth of the run; Home and End: its begin and its end"),
 )
 _WORDS: Rows = (
     ("Avg 2s (n=…)", "shown values are means over the updates of two seconds"),
