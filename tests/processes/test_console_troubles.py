@@ -9,9 +9,8 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-import psutil
 import pytest
-from case_runs import ended, processes
+from case_runs import await_end, ended, processes
 from pty_terminals import command_line
 from real_runs import until
 from small_disks import filled, small_disk
@@ -56,21 +55,46 @@ def test_a_full_disk_costs_lines_and_not_the_training(tmp_path: Path) -> None:
         assert len(console) < 1024 * 1024
 
 
+FLOOD = """
+import sys, time
+from pathlib import Path
+import unilab_metrics as um
+
+folder = Path(sys.argv[1])
+with um.init(algorithm="ppo", task="Toy", run_dir=folder / "run") as publisher:
+    publisher.log({"Loss/value": 1.0}, iteration=0)
+    (folder / "begun").touch()
+    while not (folder / "go").exists():
+        time.sleep(0.01)
+    for _ in range(40):
+        print("x" * 1_000_000)
+    (folder / "done").touch()
+print("AFTER CLOSE")
+"""
+
+
 @pytest.mark.slow
-def test_a_reader_that_stops_does_not_stop_the_training(training: PrintingTraining) -> None:
-    loud = training.launched()
-    with subprocess.Popen(loud, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as launcher:
-        # Nobody reads until the end, and the launcher itself is stopped.
-        until(lambda: training.iterations() > 10, 30.0)
+def test_nobody_who_reads_slowly_or_not_at_all_holds_up_the_training(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "unilab_metrics", "run", "--", sys.executable, "-c", FLOOD]
+    with subprocess.Popen([*command, str(tmp_path)], stdout=subprocess.PIPE) as launcher:
+        until((tmp_path / "begun").exists, 30.0)
         launcher.send_signal(signal.SIGSTOP)
-        so_far = training.iterations()
-        until(lambda: training.iterations() > so_far + 30, 30.0)
+        (tmp_path / "go").touch()
+        try:
+            until((tmp_path / "done").exists, 30.0)
+        except AssertionError:
+            launcher.kill()
+            raise
         launcher.send_signal(signal.SIGCONT)
-        training.stop()
         output, _ = launcher.communicate(timeout=60)
     assert launcher.returncode == 0
     assert b"AFTER CLOSE" in output
-    ended(training.run_dir)
+    assert len(output) < 35_000_000, "what was too much was left out, and that was said"
+    assert b"bytes are not shown]" in output
+    kept = [(tmp_path / "run" / name).stat().st_size for name in ("console.log", "console.log.1")]
+    assert max(kept) <= 32 * 1024 * 1024
+    assert sum(kept) > 20_000_000
+    ended(tmp_path / "run")
 
 
 @pytest.fixture
@@ -94,11 +118,11 @@ def test_a_pane_of_tmux_beside_the_training(
     tmux.until(lambda: panes(tmux) == 2)
     until(lambda: len(processes("unilab_sidecar")) == 1, 30.0)
     tmux.until_shown("LOOP")
-    shown = psutil.Process(started("unilab_sidecar").pid)
+    shown = started("unilab_sidecar")
     training.stop()
     tmux.until_shown("AFTER CLOSE")
     tmux.until(lambda: panes(tmux) == 1)
-    until(lambda: not shown.is_running(), 30.0)
+    await_end(shown.pid)
     until(lambda: not pids_of("unilab_metrics", "-c"), 30.0)
     ended_here = (training.run_dir / "run_summary.json").exists()
     assert ended_here
