@@ -31,6 +31,7 @@ class ChartKeeping:
         self._chosen: tuple[str, ...] = ()
         self._layout: tuple[str, ...] | None = None
         self._first: int | None = None
+        self._seen = 0
         self._through = 0
         self._held: list[HistoryRecord] = []
         self._asked: CourseQuestion | None = None
@@ -85,8 +86,9 @@ class ChartKeeping:
     def add(self, records: Iterable[HistoryRecord], *, is_paused: bool) -> None:
         """Takes live records; they are drawn once the display is live."""
         for record in records:
-            if self._first is None:
+            if self._first is None or record.sequence > self._seen + 1:
                 self._first = record.sequence
+            self._seen = record.sequence
             if record.tags and record.tags is not self._layout:
                 self._layout = record.tags
                 self._find_usual(record.tags)

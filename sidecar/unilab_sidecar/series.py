@@ -71,6 +71,8 @@ class Series:
         self._summary: Summary | None = None
         self._gone: tuple[str, ...] | None = None
         self._refusal = ""
+        self._seen = 0
+        self._has_all = True
 
     def add(self, batch: Batch) -> None:
         """Takes the next batch of the feed."""
@@ -89,6 +91,8 @@ class Series:
             self._happened.add_newest(newest, (one.value for one in newest.values()))
         for record in batch.records:
             entry = record.entry
+            self._has_all = self._has_all and record.sequence == self._seen + 1
+            self._seen = record.sequence
             # What follows the end takes it back.
             self._ended = entry if isinstance(entry, RunEnded) else None
             if isinstance(entry, Update):
@@ -127,7 +131,8 @@ class Series:
         readings = self._readings(means)
         groups = self._grouped(readings)
         reference, reference_unix_ns = self._reference()
-        course = self._rewards.recent() if self._end_status() is None else self._rewards.whole()
+        is_whole = self._end_status() is not None and self._has_all
+        course = self._rewards.whole() if is_whole else self._rewards.recent()
         return Picture(
             stage=self._stage(),
             run=run,
@@ -164,7 +169,7 @@ class Series:
                 trend=self._rewards.trend(),
                 history=course.values,
                 span=course.span,
-                whole_run=self._end_status() is not None,
+                whole_run=is_whole,
                 terms=_metrics(groups["terms"], readings),
             ),
             learner=self._happened.only(self._window.learner_timeline(run.algorithm, means)),

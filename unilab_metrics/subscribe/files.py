@@ -5,7 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 
 from unilab_metrics.subscribe.history import HistoryReader, HistoryRecord
+from unilab_metrics.subscribe.past_files import PastFiles
 from unilab_metrics.subscribe.position import Position
+from unilab_schema.updates import AttemptOpened
+
+RECENT_ENTRIES = 30_000
+"""Of a history that is read without a wish where to begin: more would take more than a second."""
+_FIRST = 8
 
 
 class Files:
@@ -22,7 +28,10 @@ class Files:
             return []
         reader = self._reader
         if reader is None:
+            begun = self._begin(self._bus_dir, position)
             reader = self._reader = HistoryReader(self._bus_dir, position.cursor or 0)
+            if begun:
+                return begun
         damaged, lost = reader.damaged, reader.lost_entries
         entries = reader.poll()
         position.damaged += reader.damaged - damaged
@@ -30,6 +39,19 @@ class Files:
         if entries:
             position.cursor = reader.cursor
         return entries
+
+    @staticmethod
+    def _begin(bus_dir: Path, position: Position) -> list[HistoryRecord]:
+        """Of a long history only its end is read; what run it is, its first entries say."""
+        if position.cursor is not None:
+            return []
+        past = PastFiles(bus_dir)
+        last = past.last()
+        if last <= 2 * RECENT_ENTRIES:
+            return []
+        position.cursor = last - RECENT_ENTRIES
+        first = past.stretch(0, _FIRST).records
+        return [record for record in first if isinstance(record.entry, AttemptOpened)]
 
     def close(self) -> None:
         """Another read begins anew at the position; idempotent."""

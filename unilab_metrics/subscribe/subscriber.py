@@ -77,7 +77,8 @@ class Subscriber:
         """Follow the run in ``run_dir``, live or ended.
 
         The first entry is the one behind ``after`` (0 for the whole history); by default the
-        last ``recent`` entries of a live run, and all of an ended one. Raises as
+        last ``recent`` entries of a live run; of an ended one all, or if that is very long, its
+        first and its last ones. Raises as
         :meth:`RunOnDisk.check` does.
         """
         where = RunOnDisk(run_dir)
