@@ -92,7 +92,7 @@ def _of_troubles(picture: Picture) -> list[Alert]:
     """Each with whom it meets: it costs no frame, but only a person can end it."""
     places: dict[str, list[str]] = {}
     for trouble in picture.troubled:
-        often = f" ({trouble.count:,} times)" if trouble.count > 1 else ""
+        often = f" ({trouble.times:,} times)" if trouble.times > 1 else ""
         places.setdefault(trouble.name, []).append(f"{clean(trouble.place)}{often}")
     return [Alert(f"{clean(name)}: {_listed(who)}", "warn") for name, who in places.items()]
 

@@ -1,6 +1,6 @@
 """Everything that a screen shows at one moment, as plain data. Pure.
 
-``series`` makes a picture, ``layout`` and ``plain`` turn it into text; neither side knows
+``series`` makes a picture, ``views`` and ``plain`` turn it into text; neither side knows
 the other.
 """
 
@@ -54,11 +54,11 @@ class Note(NamedTuple):
 
 
 class Trouble(NamedTuple):
-    """Something that a source has met ``count`` times, and lost no frame by."""
+    """Something that a source has met a number of ``times``, and lost no frame by."""
 
     place: str
     name: str
-    count: int
+    times: int
 
 
 class Progress(NamedTuple):

@@ -24,7 +24,7 @@ def told(*heads: Head) -> list[tuple[str, int]]:
     news = TroubleNews()
     for one in heads:
         news.heed(one)
-    return [(trouble.name, trouble.count) for trouble in news.now(heads[-1].sources)]
+    return [(trouble.name, trouble.times) for trouble in news.now(heads[-1].sources)]
 
 
 def test_a_count_that_rises_is_news_for_a_while():
