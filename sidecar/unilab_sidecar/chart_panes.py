@@ -30,13 +30,14 @@ _PATTERNS: tuple[Pattern, ...] = ("solid", "dashed", "dotted")
 class ChartData(NamedTuple):
     """``store``: the courses of the run's tags. ``known``: all its tags, sorted. ``compare``:
     those of an earlier run, and ``compare_label`` its name; it keeps the
-    same tags. ``live``: the run goes on."""
+    same tags. ``live``: the run goes on. ``earlier``: how many earlier runs there are."""
 
     store: ChartStore
     known: tuple[str, ...] = ()
     compare: ChartStore | None = None
     compare_label: str = ""
     live: bool = False
+    earlier: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -49,7 +49,7 @@ KEYS = (
     KeyHelp("x", "x axis", "x axis: iteration, environment steps, time"),
     KeyHelp("l y", "log scale", "logarithmic value axis"),
     KeyHelp("o", "overlay", "one chart per tag, one for all, all on their own scales"),
-    KeyHelp("c", "compare", "the earlier run beside this one"),
+    KeyHelp("c", "compare", "an earlier run of this task beside this one, then the one before"),
     KeyHelp("← →", "cursor", "cursor (Shift: by ten), Home and End: to the edges"),
     KeyHelp("+ - 0", "zoom", "zoom in and out around the cursor, 0: the whole run"),
     KeyHelp("PgUp PgDn", "move", "move the window by half"),
@@ -75,7 +75,8 @@ class Zoom(NamedTuple):
 class ChartState:
     """``cursor``: a place on the x axis, ``None`` without one. ``focus``: the tag that the next
     keys mean, by place among ``tags``. ``alone``: only that one is drawn. ``picker``: tags are
-    being chosen. ``compare``: the earlier run is drawn, if there is one."""
+    being chosen. ``compare``: the earlier run is drawn, if there is one. ``earlier``: which one, by
+    its place among them, -1: none is chosen."""
 
     tags: tuple[str, ...] = ()
     x_axis: XAxis = "iteration"
@@ -84,6 +85,7 @@ class ChartState:
     cursor: float | None = None
     overlay: Overlay = "apart"
     compare: bool = True
+    earlier: int = -1
     focus: int = 0
     alone: bool = False
     picker: Picker | None = None
@@ -100,13 +102,14 @@ class ChartContext(NamedTuple):
     """What the keys need to know. ``known``: all tags of the run, sorted. ``whole``: what the
     x axis covers without a zoom, ``None`` without data. ``cells``: columns of the curves, from
     ``views.charts.cells_of``. ``reference``: bins of one of the tags, to find a place again when
-    the x axis changes. ``live``: the run goes on."""
+    the x axis changes. ``live``: the run goes on. ``earlier``: how many earlier runs there are."""
 
     known: tuple[str, ...] = ()
     whole: Span | None = None
     cells: int = 80
     reference: Bins = NO_BINS
     live: bool = False
+    earlier: int = 0
 
 
 def window(state: ChartState, whole: Span, *, live: bool = False) -> Span:
@@ -194,6 +197,9 @@ def _switched(state: ChartState, key: str, context: ChartContext) -> ChartState 
         following = _OVERLAYS[(_OVERLAYS.index(state.overlay) + 1) % len(_OVERLAYS)]
         return replace(state, overlay=following)
     if key == "c":
+        if context.earlier:
+            following = state.earlier + 1
+            return replace(state, earlier=following if following < context.earlier else -1)
         return replace(state, compare=not state.compare)
     if key == "x":
         axis = _AXES[(_AXES.index(state.x_axis) + 1) % len(_AXES)]

@@ -17,7 +17,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
+from unilab_metrics.errors import UnilabMetricsError
 from unilab_metrics.subscribe.asking import NoAnswer
+from unilab_metrics.subscribe.earlier_runs import EarlierRuns
 from unilab_metrics.subscribe.pace import Pace
 from unilab_schema.control import RankValues
 from unilab_sidecar.chart_store import HistoryPiece
@@ -33,6 +35,11 @@ class Answering(PastAnswering, Protocol):
 
     def ranks(self, tags: tuple[str, ...]) -> RankValues | NoAnswer | None:
         """Each source's newest values."""
+        ...
+
+    @property
+    def earlier(self) -> EarlierRuns:
+        """The runs beside this one that began before it."""
         ...
 
     def pace(self, speed: float | None, to: int | None, *, is_paused: bool | None) -> Pace | None:
@@ -65,14 +72,50 @@ class PaceQuestion:
         return source.pace(self.speed, self.to, is_paused=self.is_paused) or NoAnswer(_LIVE)
 
 
-Question = RanksQuestion | CourseQuestion | MomentQuestion | PaceQuestion
+class RunNames(NamedTuple):
+    """Of earlier runs, the newest first."""
+
+    names: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class RunsQuestion:
+    """Which earlier runs there are beside this one."""
+
+    def put(self, source: Answering) -> RunNames | NoAnswer:
+        """Called once in the feed's thread."""
+        try:
+            return RunNames(source.earlier.names())
+        except OSError as error:
+            return NoAnswer(error.strerror or str(error))
+
+
+@dataclass(frozen=True, slots=True)
+class EarlierQuestion:
+    """The course of tags in the earlier run of this name."""
+
+    name: str
+    course: CourseQuestion
+
+    def put(self, source: Answering) -> HistoryPiece | NoAnswer | None:
+        """Called in the feed's thread, again and again until there is an answer."""
+        try:
+            past = source.earlier.open(self.name)
+            return NoAnswer("it is gone") if past is None else self.course.put(past)
+        except (OSError, UnilabMetricsError) as error:
+            return NoAnswer(str(error))
+
+
+Question = (
+    RanksQuestion | CourseQuestion | MomentQuestion | PaceQuestion | RunsQuestion | EarlierQuestion
+)
 
 
 class Answer(NamedTuple):
     """``reply``: as the question's ``put`` has it."""
 
     question: Question
-    reply: RankValues | HistoryPiece | Moment | Pace | NoAnswer
+    reply: RankValues | HistoryPiece | Moment | Pace | RunNames | NoAnswer
 
 
 class Step(NamedTuple):
@@ -92,4 +135,8 @@ def put(question: Question, asked: Question, source: Answering) -> Step | None:
         return Step(None, reply)
     if isinstance(question, CourseQuestion) and isinstance(reply, HistoryPiece):
         return Step(Answer(asked, reply), question.following(reply))
+    if isinstance(question, EarlierQuestion) and isinstance(reply, HistoryPiece):
+        course = question.course.following(reply)
+        following = None if course is None else EarlierQuestion(question.name, course)
+        return Step(Answer(asked, reply), following)
     return Step(Answer(asked, reply), None)

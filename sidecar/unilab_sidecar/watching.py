@@ -10,13 +10,20 @@ from typing import NamedTuple
 from unilab_metrics.subscribe.asking import NoAnswer
 from unilab_metrics.subscribe.pace import Pace
 from unilab_sidecar.batch import Batch
+from unilab_sidecar.beside import Beside
 from unilab_sidecar.chart_keeping import ChartKeeping
 from unilab_sidecar.chart_panes import ChartData
 from unilab_sidecar.chart_store import HistoryPiece
 from unilab_sidecar.moment import Moment
 from unilab_sidecar.past_questions import CourseQuestion, MomentQuestion
 from unilab_sidecar.picture import Picture
-from unilab_sidecar.questions import PaceQuestion, Question, RanksQuestion
+from unilab_sidecar.questions import (
+    EarlierQuestion,
+    PaceQuestion,
+    Question,
+    RanksQuestion,
+    RunsQuestion,
+)
 from unilab_sidecar.rank_table import RankStore, RankTable
 from unilab_sidecar.scrubbing import Place, Scrubbing
 from unilab_sidecar.series import Series
@@ -56,12 +63,14 @@ class Watching:
         self._scrubbing = Scrubbing(run_dir)
         self._known: tuple[str, ...] = ()
         self._asked_pace = False
+        self._beside = Beside()
         self._wished = PaceQuestion()
 
     @property
     def is_waiting(self) -> bool:
         """Whether there is more to come soon than a picture every half second needs."""
-        return self.series.behind or self._charts.is_loading or self._scrubbing.is_waiting
+        is_loading = self._charts.is_loading or self._beside.is_loading
+        return self.series.behind or is_loading or self._scrubbing.is_waiting
 
     @property
     def is_loading(self) -> bool:
@@ -96,6 +105,8 @@ class Watching:
             elif isinstance(question, MomentQuestion):
                 if isinstance(reply, Moment | NoAnswer):
                     self._scrubbing.answer(question, reply)
+            elif isinstance(question, RunsQuestion | EarlierQuestion):
+                self._beside.answer(answer)
             elif isinstance(reply, Pace) and self._wished in (question, PaceQuestion()):
                 self.pace, self._wished = reply, PaceQuestion()
 
@@ -112,6 +123,7 @@ class Watching:
             wanted.append(ranks.wanted(self.newest, state.ranks))
         if state.view == "charts" and not self.series.behind:
             wanted.append(self._charts.question())
+            wanted.append(self._beside.question(state.chart))
         if is_paused:
             wanted.append(self._scrubbing.question(state.at))
         return [question for question in wanted if question is not None]
@@ -160,7 +172,7 @@ class Watching:
             self._known = tuple(sorted(self._picture.readings))
         return Seen(
             picture,
-            ChartData(self._charts.store, self._known),
+            ChartData(self._charts.store, self._known, *self._beside.data(state.chart)),
             self._rank_table,
             self._scrubbing.place(picture, state.at),
             self._scrubbing.unix_s if is_paused else None,

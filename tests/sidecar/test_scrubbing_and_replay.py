@@ -154,3 +154,29 @@ def test_a_replay_goes_at_any_speed_stands_still_and_goes_on_from_another_place(
         assert f"{COUNT}" in shown(app).replace(",", "")
 
     drive(lambda: Replay(run_dir, speed=0.1, iteration=3000), steps)
+
+
+def test_an_earlier_run_of_the_task_is_drawn_beside_one_after_the_other(
+    run_dir: Path,
+) -> None:
+    for name, count in (("early-1", 300), ("early-2", 2500), ("zlater", 5)):
+        made = LongHistory(run_dir.parent / name)
+        made.updates(count)
+        made.write()
+
+    async def steps(app: SidecarApp, pilot: Pilot[Any]) -> None:
+        await until(app, pilot, "run ended: completed")
+        await pilot.press("2")
+        await until(app, pilot, "whole run")
+        await pilot.pause(0.6)
+        for label, count in (("early-2 (1 of 2)", 2500), ("early-1 (2 of 2)", 300)):
+            await pilot.press("c")
+            await until(app, pilot, re.escape(label))
+            store = app._watching._beside._charts.store
+            spans = [store.bins(tag).span("iteration") for tag in app._state.chart.tags]
+            assert spans
+            assert all(span is not None and (span.low, span.high) == (1, count) for span in spans)
+        await pilot.press("c")
+        assert "early" not in shown(app)
+
+    drive(lambda: Subscriber.attach(run_dir), steps)

@@ -16,6 +16,7 @@ import time
 
 from unilab_metrics.errors import UnilabMetricsError
 from unilab_metrics.subscribe.asking import NoAnswer
+from unilab_metrics.subscribe.earlier_runs import EarlierRuns
 from unilab_metrics.subscribe.history import HistoryRecord
 from unilab_metrics.subscribe.past_files import Stretch
 from unilab_schema.control import (
@@ -221,6 +222,7 @@ class FakeSource:
 
     cursor: int | None = None
     restarts = 0
+    earlier = EarlierRuns(None)
 
     def newest(self) -> int:
         return 0

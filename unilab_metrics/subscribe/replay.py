@@ -18,6 +18,7 @@ from unilab_metrics.errors import DamagedFileError, RunNotFoundError, UnilabMetr
 from unilab_metrics.storage.path_text import shown_path
 from unilab_metrics.storage.segments import list_segments
 from unilab_metrics.subscribe.asking import NoAnswer
+from unilab_metrics.subscribe.earlier_runs import EarlierRuns
 from unilab_metrics.subscribe.history import HISTORY_PREFIX
 from unilab_metrics.subscribe.history_record import HistoryRecord
 from unilab_metrics.subscribe.pace import Pace, bounded
@@ -55,6 +56,7 @@ class Replay:
         if not segments:
             raise RunNotFoundError(run_dir, "no history of a run")
         self._run_dir = run_dir
+        self.earlier = EarlierRuns(run_dir)
         self._past = PastFiles(bus_dir)
         self._last = self._past.last()
         if not self._last:

@@ -17,6 +17,7 @@ from unilab_metrics.errors import KeyRefusedError
 from unilab_metrics.subscribe.answers import Answers
 from unilab_metrics.subscribe.asking import NoAnswer, Send
 from unilab_metrics.subscribe.connection import BusConnection
+from unilab_metrics.subscribe.earlier_runs import EarlierRuns
 from unilab_metrics.subscribe.fetching import REPLY_TIMEOUT_S, Fetching
 from unilab_metrics.subscribe.files import Files
 from unilab_metrics.subscribe.history import HistoryRecord
@@ -66,6 +67,7 @@ class Subscriber:
         self._next_search_s = 0.0
         self._requests = itertools.count(1)
         self._answers = Answers(self._requests.__next__, where.bus_dir)
+        self.earlier = EarlierRuns(where.bus_dir.parent if where.bus_dir is not None else None)
         self._fetching = Fetching()
         self._asked_latest_s: float | None = None
         self._admission = Admission()

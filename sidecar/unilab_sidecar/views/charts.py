@@ -51,8 +51,8 @@ def context(data: ChartData, state: ChartState, columns: int, rows: int) -> Char
     arranged = _arrange(state, columns, rows)
     reference = max((one.bins for one in named), key=len, default=None)
     if reference is None:
-        return ChartContext(data.known, whole, arranged.cells, live=data.live)
-    return ChartContext(data.known, whole, arranged.cells, reference, data.live)
+        return ChartContext(data.known, whole, arranged.cells, live=data.live, earlier=data.earlier)
+    return ChartContext(data.known, whole, arranged.cells, reference, data.live, data.earlier)
 
 
 def view(
