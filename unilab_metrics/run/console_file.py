@@ -7,18 +7,31 @@ be held up or ended by a full disk.
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import time
 from collections.abc import Callable
 from pathlib import Path
 
 from unilab_metrics.config import CONSOLE_FILE, EARLIER_CONSOLE_FILE
-from unilab_metrics.errors import why
+from unilab_metrics.errors import StorageError, why
 
 FILE_BYTES = 32 * 1024 * 1024
 """A full file becomes the earlier one, so that both together hold at most twice this."""
 _FLAGS = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
 _RETRY_S = 1.0
+_NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT})
+
+
+def check_console(directory: Path) -> None:
+    """Raises ``StorageError`` if ``console.log`` can never be written there; that the disk is full
+    is no reason, because it may have room later."""
+    path = directory / CONSOLE_FILE
+    try:
+        os.close(os.open(path, _FLAGS, 0o666))
+    except OSError as error:
+        if error.errno not in _NO_ROOM:
+            raise StorageError(path, f"cannot be written: {error.strerror}") from error
 
 
 class ConsoleFile:

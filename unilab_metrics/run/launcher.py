@@ -19,6 +19,7 @@ from unilab_metrics.config import CONSOLE_FILE
 from unilab_metrics.errors import ExitCode
 from unilab_metrics.run.bus_end import await_bus, summary_stamp
 from unilab_metrics.run.capture import Capture
+from unilab_metrics.run.console_file import check_console
 from unilab_metrics.run.live_output import LiveOutput
 from unilab_metrics.run.pausing import pause_with
 from unilab_metrics.run.rank_ends import RankEnds
@@ -44,11 +45,13 @@ def run_owning_terminal(
     returns the rank processes, each started with ``start_new_session=True``. They get SIGTERM to
     stop and SIGKILL 8 s later; Ctrl+Z, where no sidecar has the keyboard, pauses them.
     ``run_dir`` exists; the ranks know it. ``headless`` never takes the terminal. Blocks the
-    calling (main) thread until the training and its aggregator are gone.
+    calling (main) thread until the training and its aggregator are gone. Raises ``StorageError``
+    for a ``console.log`` that can never be written.
 
     0 when every rank ended with 0; 130 after Ctrl+C; 128 + n when a signal n ended us or the
     first rank that failed; else that rank's exit code.
     """
+    check_console(run_dir)
     with Capture(run_dir) as capture:
         return _Launch(run_dir, capture, headless=headless).run(start_training)
 
