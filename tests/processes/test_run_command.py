@@ -86,7 +86,7 @@ def test_without_a_terminal_the_output_and_plain_lines_are_shown(
     assert errors == ""
     lines = output.replace("\r", "\n").splitlines()
     assert lines[0] == "BEFORE INIT"
-    assert len([line for line in lines if line.startswith("iter ")]) > 1, "each on its own line"
+    assert any(line.startswith("iter ") for line in lines), "on a line of its own"
     assert output.index("AFTER CLOSE") < output.index("Run directory")
     assert "\x1b" not in output
     console = training.console()
