@@ -159,7 +159,7 @@ def test_an_empty_start_says_what_it_waits_for():
         shown = screen_text(app)
         assert "waiting for the first update" in shown
         assert "25.0 %" in shown
-        assert "ranks 2" in shown
+        assert "GPUs 2" in shown
 
     drive([], look)
 

@@ -107,17 +107,17 @@ def test_the_title_says_nothing_of_what_is_not_known_yet():
         )
     sample = SampleRun()
     series.add(sample.batch(sample.open_attempt()))
-    assert layout(series.picture(), 80).title == "SAC · cart_pole_balance · ranks 2"
+    assert layout(series.picture(), 80).title == "SAC · cart_pole_balance · GPUs 2"
     series.add(sample.batch(sample.update()))
-    assert layout(series.picture(), 80).title.endswith("ranks 2 · iter 1/3000 · Avg 2s (n=1)")
+    assert layout(series.picture(), 80).title.endswith("GPUs 2 · iter 1/3000 · Avg 2s (n=1)")
 
 
 def test_the_title_names_algorithm_task_ranks_iteration_and_window(training: Picture):
     assert layout(training, 120).title == (
-        f"SAC · cart_pole_balance · ranks 2 · iter 400/3000 · Avg 2s (n={training.samples})"
+        f"SAC · cart_pole_balance · GPUs 2 · iter 400/3000 · Avg 2s (n={training.samples})"
     )
     assert "cart_pole" not in layout(training, 50).title
-    assert "ranks 2 · iter 400/3000" in layout(training, 60).title
+    assert "GPUs 2 · iter 400/3000" in layout(training, 60).title
     late = replace(training, samples=1, age_s=12.0)
     assert layout(late, 120).title.endswith("Avg 2s (n=1, 12 s ago)")
 

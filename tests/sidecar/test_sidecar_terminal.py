@@ -116,7 +116,7 @@ def assert_restored(terminal: Terminal) -> None:
 def test_it_paints_and_q_leaves_the_terminal_as_it_was(start: Callable[..., Terminal]):
     terminal = start(str(PROGRAM))
     terminal.until_shown("Losses and policy")
-    for words in ("SAC · cart_pole_balance · ranks 2", "Avg 2s (n=", "● 4 live", "Learner Action"):
+    for words in ("SAC · cart_pole_balance · GPUs 2", "Avg 2s (n=", "● 4 live", "Learner Action"):
         terminal.until_shown(words)
     assert terminal.settings() != terminal.before
     terminal.type("q")

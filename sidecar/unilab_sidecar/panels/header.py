@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Iterable
 
-from unilab_sidecar import formatting, grouping
+from unilab_sidecar import formatting
 from unilab_sidecar.alerts import Alert, alerts, is_current
 from unilab_sidecar.charts import gauge
 from unilab_sidecar.flow import flowed
@@ -37,14 +37,13 @@ REFERENCES: dict[Reference, str] = {
 
 def title(picture: Picture, width: int) -> str:
     """Algorithm, task, ranks, iteration and the window, in at most ``width`` cells, each once it is
-    known. ``GPUs N`` where something says that there are any: each rank has one then. Of a run that
-    says nothing of GPUs it is ``ranks N``.
+    known. ``GPUs N``: the ranks, each of which has one in the document's trainings.
 
     The task gives way first: it is the longest part and the one that people know.
     """
     run = picture.run
     before = [clean(run.algorithm).upper()] if run.algorithm else []
-    after = [f"{_kind_of_ranks(picture)} {run.world_size}"] if picture.attempt else []
+    after = [f"GPUs {run.world_size}"] if picture.attempt else []
     if picture.iteration is not None:
         maximum = f"/{run.max_iterations}" if run.max_iterations is not None else ""
         after.append(f"iter {picture.iteration}{maximum}")
@@ -70,12 +69,6 @@ def header(picture: Picture, width: int, *, short: bool, slowed: bool = False) -
     found = [Segment(f"! {alert.text}", alert.style) for alert in said]
     lines += flowed(None, found, width) if found else []
     return [*lines, _refused_line(picture, width)] if picture.refused else lines
-
-
-def _kind_of_ranks(picture: Picture) -> str:
-    mps = picture.readings.get(grouping.MPS)
-    has_gpus = any("gpu" in metric.tag.lower() for metric in picture.system)
-    return "GPUs" if has_gpus or (mps is not None and mps.value > 0) else "ranks"
 
 
 def _window(picture: Picture) -> str:
