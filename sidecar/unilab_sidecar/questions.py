@@ -128,7 +128,10 @@ class Step(NamedTuple):
 def put(question: Question, asked: Question, source: Answering) -> Step | None:
     """One step towards the answer, ``None`` while it is waited for. ``asked``: the question that
     somebody has asked, of which ``question`` is a part."""
-    reply = question.put(source)
+    try:
+        reply = question.put(source)
+    except OSError as error:
+        reply = NoAnswer(error.strerror or str(error))
     if reply is None:
         return None
     if isinstance(reply, MomentQuestion):

@@ -60,6 +60,7 @@ PURE = [
         for name in (
             *("charsets", "filtering", "glyphs", "json_lines", "metric_lines", "overview_panels"),
             *("pattern", "picture", "questions", "showing", "trouble_news", "viewing"),
+            *("beside", "moment", "past", "past_questions", "scrubbing", "watching"),
         )
     ),
     *sorted((ROOT / "sidecar" / "unilab_sidecar").glob("chart_*.py")),
