@@ -23,7 +23,7 @@ from unilab_metrics.transport import registry
 from unilab_metrics.transport.rendezvous import AGGREGATOR_LEASE, CONNECTION_FILE, bus_directory
 from unilab_metrics.write import process
 
-COMMANDS = ("demo", "attach", "ls", "verify", "aggregate", "write")
+COMMANDS = ("demo", "attach", "replay", "ls", "verify", "aggregate", "write")
 
 
 def invoke(*arguments: str) -> tuple[int, str]:
