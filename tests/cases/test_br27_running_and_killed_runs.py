@@ -12,8 +12,8 @@ from case_runs import aggregator_pid, processes, scalars, updates
 from real_runs import until
 from small_disks import complete, training
 
-from unilab_metrics.run.event_points import held_position, marked_points, points_per_tag
-from unilab_metrics.run.verify import verify_run
+from unilab_metrics.run.verifying.event_points import held_position, marked_points, points_per_tag
+from unilab_metrics.run.verifying.verify import verify_run
 from unilab_metrics.storage.segments import list_segments
 from unilab_metrics.subscribe.history import HistoryReader
 from unilab_metrics.transport.rendezvous import bus_directory

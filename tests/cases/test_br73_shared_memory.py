@@ -12,7 +12,7 @@ import pytest
 from case_runs import updates
 from small_disks import PROGRAM
 
-from unilab_metrics.run.verify import verify_run
+from unilab_metrics.run.verifying.verify import verify_run
 from unilab_metrics.storage.places import SPOOL_VARIABLE
 
 # In a mount namespace of its own, /dev/shm is what the test says; so is everything that the

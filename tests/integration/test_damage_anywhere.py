@@ -10,8 +10,8 @@ import pytest
 from killed_run import KilledRun, Told, sequences_of, told
 
 from unilab_metrics.aggregate.folding.entries import EntryKind
-from unilab_metrics.run.recovering import recover_run
-from unilab_metrics.run.verify import verify_run
+from unilab_metrics.run.completing.recovering import recover_run
+from unilab_metrics.run.verifying.verify import verify_run
 from unilab_metrics.storage.records import HEADER_BYTES, Record
 
 PLACES: dict[str, Callable[[Record], int]] = {

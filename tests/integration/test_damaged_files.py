@@ -16,7 +16,7 @@ from cut_off_run import whole_run
 from unilab_metrics.cli.root import commands
 from unilab_metrics.config import RUN_SUMMARY_FILE
 from unilab_metrics.errors import ExitCode
-from unilab_metrics.run.event_points import points_per_tag
+from unilab_metrics.run.verifying.event_points import points_per_tag
 from unilab_metrics.transport.rendezvous import bus_directory
 
 ITERATIONS = 6

@@ -18,10 +18,10 @@ from unilab_metrics.aggregate.leaving.leftovers import SpoolDirectories
 from unilab_metrics.aggregate.offline import OfflineJournal
 from unilab_metrics.cli.root import commands
 from unilab_metrics.config import RUN_SUMMARY_FILE
-from unilab_metrics.run.event_points import Point, held_position, marked_points
-from unilab_metrics.run.recovering import recover_run
-from unilab_metrics.run.recovery import Recovery
-from unilab_metrics.run.verify import verify_run
+from unilab_metrics.run.completing.recovering import recover_run
+from unilab_metrics.run.completing.recovery import Recovery
+from unilab_metrics.run.verifying.event_points import Point, held_position, marked_points
+from unilab_metrics.run.verifying.verify import verify_run
 from unilab_metrics.storage.segments import read_segment_header
 from unilab_metrics.subscribe.abandoned import find_abandoned
 from unilab_metrics.subscribe.history import HistoryReader

@@ -23,7 +23,7 @@ from unilab_metrics.cli.root import commands
 from unilab_metrics.errors import ExitCode
 from unilab_metrics.publish.opening import open_publisher
 from unilab_metrics.publish.publisher import Publisher
-from unilab_metrics.run.recovering import recover_run
+from unilab_metrics.run.completing.recovering import recover_run
 from unilab_metrics.storage.lease import Lease
 from unilab_metrics.storage.places import spool_root
 from unilab_metrics.storage.removed_runs import KEPT_S

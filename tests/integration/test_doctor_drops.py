@@ -16,8 +16,8 @@ from cut_off_run import end, open_run_directory, source
 from unilab_metrics.cli.root import commands
 from unilab_metrics.publish.publisher import Publisher
 from unilab_metrics.publish.refusals import MISTAKES
+from unilab_metrics.run.completing.recovering import recover_run
 from unilab_metrics.run.doctor import drops
-from unilab_metrics.run.recovering import recover_run
 
 
 def refused_run(run_dir: Path, calls: Callable[[Publisher], Any]) -> Path:

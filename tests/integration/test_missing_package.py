@@ -15,7 +15,7 @@ from cut_off_run import end, log, open_run_directory, source, whole_run
 from unilab_metrics.aggregate.writers import RESTARTING, Writers
 from unilab_metrics.cli.root import commands
 from unilab_metrics.errors import ExitCode, MissingPackageError
-from unilab_metrics.run.report import report_lines
+from unilab_metrics.run.launching.report import report_lines
 from unilab_metrics.write.backends import protos
 from unilab_metrics.write.process import make_backend
 from unilab_schema.control import BackendStatus

@@ -21,7 +21,7 @@ from unilab_metrics.aggregate.receiving.peers import Peer
 from unilab_metrics.errors import ExitCode
 from unilab_metrics.outcome import RunOutcome
 from unilab_metrics.publish.publisher import Publisher
-from unilab_metrics.run.recovering import recover_run
+from unilab_metrics.run.completing.recovering import recover_run
 from unilab_metrics.storage.filesystem import boot_id
 from unilab_metrics.storage.places import spool_root
 from unilab_metrics.subscribe.history import HistoryReader

@@ -14,8 +14,8 @@ from cut_off_run import LAUNCH, end, log, open_run_directory, source
 from unilab_metrics.cli.root import commands
 from unilab_metrics.errors import ExitCode
 from unilab_metrics.publish.publisher import Publisher
-from unilab_metrics.run.verify import verify_run
-from unilab_metrics.run.verify_report import report, report_fields
+from unilab_metrics.run.verifying.verify import verify_run
+from unilab_metrics.run.verifying.verify_report import report, report_fields
 
 TAG = "Loss/value"
 

@@ -14,8 +14,8 @@ from killed_run import KilledRun
 from unilab_metrics.cli.root import commands
 from unilab_metrics.errors import ExitCode, VerificationError
 from unilab_metrics.run.bus_settings import SETTINGS_FILE
-from unilab_metrics.run.recovering import recover_run
-from unilab_metrics.run.verify import verify_run
+from unilab_metrics.run.completing.recovering import recover_run
+from unilab_metrics.run.verifying.verify import verify_run
 from unilab_metrics.storage.records import scan
 from unilab_metrics.storage.segments import list_segments
 from unilab_metrics.storage.spool_reader import SPOOL_PREFIX

@@ -14,8 +14,8 @@ from unilab_metrics.cli.root import commands
 from unilab_metrics.errors import ExitCode
 from unilab_metrics.publish import opening
 from unilab_metrics.publish.opening import open_publisher
-from unilab_metrics.run.lease_holder import recovery_payload
-from unilab_metrics.run.recovering import recover_run
+from unilab_metrics.run.completing.lease_holder import recovery_payload
+from unilab_metrics.run.completing.recovering import recover_run
 from unilab_metrics.storage.lease import Lease
 from unilab_metrics.storage.segments import list_segments
 from unilab_metrics.storage.spool_reader import SPOOL_PREFIX

@@ -13,7 +13,7 @@ from small_disks import filled, small_disk
 
 from unilab_metrics.cli.root import commands
 from unilab_metrics.errors import ExitCode
-from unilab_metrics.run.verify import verify_run
+from unilab_metrics.run.verifying.verify import verify_run
 from unilab_metrics.storage.places import spool_root
 from unilab_metrics.transport.rendezvous import bus_directory
 

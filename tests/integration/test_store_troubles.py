@@ -18,8 +18,8 @@ from stores_on_paper import HangingStore, PaperStore, RaisingStore, initialise
 
 import unilab_metrics as um
 from unilab_metrics.publish.losses import STORE_UNUSABLE
-from unilab_metrics.run import torch_store
-from unilab_metrics.run.torch_store import Store, TorchStore
+from unilab_metrics.run.meeting import torch_store
+from unilab_metrics.run.meeting.torch_store import Store, TorchStore
 
 
 def publisher_of_rank_1(**arguments: Any) -> um.Publisher:

@@ -9,10 +9,10 @@ from cut_off_run import end, log, open_run_directory, source
 
 from unilab_metrics.cli.root import commands
 from unilab_metrics.publish import losses
-from unilab_metrics.run.recovering import recover_run
+from unilab_metrics.run.completing.recovering import recover_run
 from unilab_metrics.run.summary import read_summary
-from unilab_metrics.run.verify import verify_run
-from unilab_metrics.run.verify_report import report
+from unilab_metrics.run.verifying.verify import verify_run
+from unilab_metrics.run.verifying.verify_report import report
 
 TROUBLES = {losses.KEY_REFUSED: 1, losses.KEY_UNUSABLE: 2, losses.STORE_UNUSABLE: 3}
 TEXT = "1 key_refused, 2 key_unusable, 3 store_unusable"

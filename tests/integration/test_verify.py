@@ -16,9 +16,9 @@ from toy_run import ToyRun
 
 from unilab_metrics.cli.root import commands
 from unilab_metrics.errors import ExitCode, RunNotFoundError, VerificationError
-from unilab_metrics.run import verify
-from unilab_metrics.run.event_points import Held, held_position, marked_points
-from unilab_metrics.run.verify import verify_run
+from unilab_metrics.run.verifying import verify
+from unilab_metrics.run.verifying.event_points import Held, held_position, marked_points
+from unilab_metrics.run.verifying.verify import verify_run
 from unilab_metrics.storage.filesystem import private_directory
 from unilab_metrics.storage.lease import Lease
 from unilab_metrics.storage.segments import list_segments

@@ -12,8 +12,8 @@ from cut_off_run import end, log, open_run_directory, source
 from unilab_metrics.cli.root import commands
 from unilab_metrics.errors import VerificationError
 from unilab_metrics.run.bus_settings import read_settings, write_settings
-from unilab_metrics.run.recovering import recover_run
-from unilab_metrics.run.verify import verify_run
+from unilab_metrics.run.completing.recovering import recover_run
+from unilab_metrics.run.verifying.verify import verify_run
 from unilab_metrics.write.process import make_backend
 from unilab_metrics.write.writer import run_writer
 

@@ -23,9 +23,9 @@ from unilab_metrics.aggregate.folding.entries import (
 from unilab_metrics.aggregate.journaling.evidence import DURABLE_FILE
 from unilab_metrics.cli.root import commands
 from unilab_metrics.errors import ExitCode
-from unilab_metrics.run.recovering import recover_run
-from unilab_metrics.run.verify import verify_run
-from unilab_metrics.run.verify_journal import DamagedWalError
+from unilab_metrics.run.completing.recovering import recover_run
+from unilab_metrics.run.verifying.verify import verify_run
+from unilab_metrics.run.verifying.verify_journal import DamagedWalError
 from unilab_metrics.storage.lease import Lease
 from unilab_metrics.storage.records import Record, scan
 from unilab_metrics.storage.segments import KIND_SEGMENT_HEADER

@@ -16,7 +16,7 @@ from unilab_metrics.aggregate.folding.entries import OpenAttempt, SourceJoined
 from unilab_metrics.cli.root import commands
 from unilab_metrics.errors import ExitCode
 from unilab_metrics.publish.publisher import Publisher
-from unilab_metrics.run.recovering import recover_run
+from unilab_metrics.run.completing.recovering import recover_run
 from unilab_metrics.storage.lease import Lease
 from unilab_metrics.storage.segments import list_segments
 from unilab_metrics.storage.spool_reader import SPOOL_PREFIX

@@ -16,9 +16,9 @@ from cut_off_run import LAUNCH, end, log, open_run_directory, out_of_sight, sour
 from unilab_metrics.aggregate.leaving.leftovers import SpoolDirectories
 from unilab_metrics.aggregate.offline import OfflineJournal
 from unilab_metrics.cli.root import commands
-from unilab_metrics.run.recovering import recover_run
+from unilab_metrics.run.completing.recovering import recover_run
 from unilab_metrics.run.summary import read_summary
-from unilab_metrics.run.verify import Verified, verify_run
+from unilab_metrics.run.verifying.verify import Verified, verify_run
 from unilab_metrics.storage.places import spool_root
 from unilab_metrics.subscribe.history import HistoryReader
 from unilab_metrics.transport.rendezvous import bus_directory

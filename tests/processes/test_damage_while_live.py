@@ -12,7 +12,7 @@ from case_runs import aggregator_pid, ended, finish, processes, scalars, start, 
 from cut_off_run import newest
 from real_runs import only_run, until
 
-from unilab_metrics.run.recovering import recover_run
+from unilab_metrics.run.completing.recovering import recover_run
 from unilab_metrics.transport.rendezvous import bus_directory
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(180)]

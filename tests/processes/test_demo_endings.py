@@ -17,7 +17,7 @@ from case_runs import leftovers, processes, updates
 from real_runs import until
 
 from unilab_metrics.run.summary import read_summary
-from unilab_metrics.run.verify import verify_run
+from unilab_metrics.run.verifying.verify import verify_run
 from unilab_metrics.storage.lease import is_free
 from unilab_metrics.transport.rendezvous import aggregator_lease, bus_directory
 

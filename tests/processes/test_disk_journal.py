@@ -28,7 +28,7 @@ from small_disks import (
 from unilab_metrics.config import RUN_SUMMARY_FILE
 from unilab_metrics.crash_points import POINTS_VARIABLE
 from unilab_metrics.run.summary import read_summary
-from unilab_metrics.run.verify import verify_run
+from unilab_metrics.run.verifying.verify import verify_run
 from unilab_metrics.storage.lease import is_free
 from unilab_metrics.transport.rendezvous import aggregator_lease, bus_directory
 

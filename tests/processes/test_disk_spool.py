@@ -25,7 +25,7 @@ from small_disks import (
 )
 
 from unilab_metrics.run.summary import read_summary
-from unilab_metrics.run.verify import verify_run
+from unilab_metrics.run.verifying.verify import verify_run
 from unilab_metrics.storage.lease import is_free
 from unilab_metrics.storage.places import SPOOL_VARIABLE
 from unilab_metrics.transport.rendezvous import aggregator_lease

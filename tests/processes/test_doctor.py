@@ -22,8 +22,8 @@ from real_runs import only_run, until
 from unilab_metrics.aggregate.folding.entries import EntryKind
 from unilab_metrics.cli.root import commands
 from unilab_metrics.errors import ExitCode
-from unilab_metrics.run.launch_file import announce_run
-from unilab_metrics.run.recovering import recover_run
+from unilab_metrics.run.completing.recovering import recover_run
+from unilab_metrics.run.meeting.launch_file import announce_run
 from unilab_metrics.storage.lease import Lease
 from unilab_metrics.storage.places import runtime_directory
 from unilab_metrics.storage.records import Record

@@ -17,7 +17,7 @@ from steered_ranks import iterations
 LAUNCHER = """
 import subprocess, sys
 from pathlib import Path
-from unilab_metrics.run.launcher import run_owning_terminal
+from unilab_metrics.run.launching.launcher import run_owning_terminal
 
 def start(console):
     return [

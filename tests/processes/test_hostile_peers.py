@@ -20,7 +20,7 @@ from doors import Doors, wait_for
 from raw_peers import nonsense, open_raw, socket_path, speak
 from real_runs import until
 
-from unilab_metrics.run.finding import BusFinder
+from unilab_metrics.run.meeting.finding import BusFinder
 from unilab_metrics.storage.filesystem import private_directory
 from unilab_metrics.storage.places import spool_root
 from unilab_metrics.storage.records import scan

@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from unilab_metrics.run import launch_file
-from unilab_metrics.run.inheritance import count_opened, pass_on, read
-from unilab_metrics.run.launch_file import (
+from unilab_metrics.run.meeting import launch_file
+from unilab_metrics.run.meeting.inheritance import count_opened, pass_on, read
+from unilab_metrics.run.meeting.launch_file import (
     announce_run,
     find_run,
     forget_run,
@@ -24,13 +24,13 @@ from unilab_metrics.run.launch_file import (
     process_name,
     sweep_launches,
 )
-from unilab_metrics.run.launch_key import ProcessName
+from unilab_metrics.run.meeting.launch_key import ProcessName
 from unilab_metrics.storage.places import runtime_directory
 
 RANK_0 = """
 import sys, time
 from pathlib import Path
-from unilab_metrics.run.launch_file import announce_run
+from unilab_metrics.run.meeting.launch_file import announce_run
 announce_run("key", Path("/logs/run"))
 print("announced", flush=True)
 time.sleep(60)
@@ -39,7 +39,7 @@ time.sleep(60)
 ANNOUNCE = """
 import sys
 from pathlib import Path
-from unilab_metrics.run.launch_file import ProcessName, announce_run
+from unilab_metrics.run.meeting.launch_file import ProcessName, announce_run
 keeper = ProcessName(int(sys.argv[1]), sys.argv[2]) if sys.argv[1:] else None
 announce_run("restarted", Path("/logs/run"), keeper)
 """

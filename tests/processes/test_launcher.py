@@ -20,7 +20,7 @@ import pytest
 LAUNCHER = """
 import subprocess, sys
 from pathlib import Path
-from unilab_metrics.run.launcher import run_owning_terminal
+from unilab_metrics.run.launching.launcher import run_owning_terminal
 
 def start(console):
     return [

@@ -14,7 +14,7 @@ from real_runs import until
 from spooled import spooled_publisher
 
 from unilab_metrics.run.summary import read_summary
-from unilab_metrics.run.verify import verify_run
+from unilab_metrics.run.verifying.verify import verify_run
 
 _RANK = """
 import sys, unilab_metrics as um

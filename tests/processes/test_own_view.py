@@ -57,7 +57,7 @@ def test_an_end_without_any_close_leaves_the_terminal_as_before(
     until_screen(terminal)
     training.stop("os._exit")
     assert terminal.wait(60.0) == 5
-    terminal.until(lambda: not processes("unilab_metrics.run.companion"))
+    terminal.until(lambda: not processes("unilab_metrics.run.launching.companion"))
     terminal.read(0.2)
     assert is_as_before(terminal)
     terminal.until_shown("LOOP")
@@ -86,13 +86,13 @@ def test_kill_9_of_copier_sidecar_and_companion_costs_the_training_nothing(
     terminal: PtyTerminal, training: PrintingTraining
 ) -> None:
     until_screen(terminal)
-    started("unilab_metrics.run.copier").kill()
+    started("unilab_metrics.run.output.copier").kill()
     training.goes_on(terminal)
-    until(lambda: len(processes("unilab_metrics.run.copier")) == 1)
-    started("unilab_metrics.run.copier").suspend()
+    until(lambda: len(processes("unilab_metrics.run.output.copier")) == 1)
+    started("unilab_metrics.run.output.copier").suspend()
     training.goes_on(terminal, by=100)
     sidecar = started("unilab_sidecar")
-    companion = started("unilab_metrics.run.companion")
+    companion = started("unilab_metrics.run.launching.companion")
     companion.kill()
     sidecar.kill()
     # Its output is its own again.
@@ -111,7 +111,7 @@ def test_kill_9_of_the_training_under_a_shell(training: PrintingTraining) -> Non
         shell.enter(training.line("auto"))
         until_screen(shell)
         training.process().kill()
-        shell.until(lambda: not processes("unilab_metrics.run.companion"))
+        shell.until(lambda: not processes("unilab_metrics.run.launching.companion"))
         shell.read(0.2)
         assert not shell.screen.is_alternate
         assert "LOOP" in shell.screen.text
@@ -150,7 +150,7 @@ def test_under_a_launcher_of_ours_the_launcher_shows_the_run(
     terminal = PtyTerminal(*launcher, *training.command("auto"))
     try:
         until_screen(terminal)
-        assert not processes("unilab_metrics.run.companion")
+        assert not processes("unilab_metrics.run.launching.companion")
         assert len(processes("unilab_sidecar")) == 1
         training.stop()
         assert terminal.wait(60.0) == 0

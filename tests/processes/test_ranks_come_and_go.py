@@ -12,7 +12,7 @@ from case_runs import ended, scalars, updates
 from real_runs import until
 from steered_ranks import SteeredRank, entries, iterations, steered, told
 
-from unilab_metrics.run.recovering import recover_run
+from unilab_metrics.run.completing.recovering import recover_run
 from unilab_metrics.run.summary import read_summary
 from unilab_metrics.subscribe.subscriber import Subscriber
 from unilab_schema.updates import AttemptOpened

@@ -126,7 +126,7 @@ def test_a_rank_0_that_is_killed_at_once_leaves_its_frames_to_the_next_attempt(
 LAUNCHER = """
 import subprocess, sys
 from pathlib import Path
-from unilab_metrics.run.launcher import run_owning_terminal
+from unilab_metrics.run.launching.launcher import run_owning_terminal
 
 def start(console):
     return [

@@ -21,11 +21,11 @@ from real_runs import only_run, until
 from unilab_metrics.aggregate.offline import OfflineJournal
 from unilab_metrics.cli.root import commands
 from unilab_metrics.errors import ExitCode, StorageFullError
-from unilab_metrics.run import backend_completion
 from unilab_metrics.run.bus_settings import SETTINGS_FILE
+from unilab_metrics.run.completing import backend_completion
 from unilab_metrics.run.summary import read_summary
-from unilab_metrics.run.verify import verify_run
-from unilab_metrics.run.verify_report import report
+from unilab_metrics.run.verifying.verify import verify_run
+from unilab_metrics.run.verifying.verify_report import report
 from unilab_metrics.transport.rendezvous import bus_directory
 
 TRAINING = """

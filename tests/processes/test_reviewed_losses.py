@@ -13,7 +13,7 @@ from case_runs import aggregator_pid, delayed_python, ended, finish, start, upda
 from real_runs import only_run, until
 
 from unilab_metrics.run.summary import read_summary
-from unilab_metrics.run.verify import verify_run
+from unilab_metrics.run.verifying.verify import verify_run
 from unilab_metrics.storage.lease import is_free
 from unilab_metrics.storage.places import spool_root
 from unilab_metrics.storage.records import scan

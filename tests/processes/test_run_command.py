@@ -136,12 +136,12 @@ def test_kills_of_sidecar_and_copier_cost_the_training_nothing_and_its_own_is_re
     terminal: PtyTerminal, training: PrintingTraining
 ) -> None:
     until_screen(terminal)
-    copier = started("unilab_metrics.run.copier")
+    copier = started("unilab_metrics.run.output.copier")
     copier.kill()
     started("unilab_sidecar").kill()
     terminal.until_shown("training goes on; Ctrl+C stops it")
     assert is_as_before(terminal)
-    terminal.until(lambda: pids_of("unilab_metrics.run.copier") - {copier.pid})
+    terminal.until(lambda: pids_of("unilab_metrics.run.output.copier") - {copier.pid})
     training.goes_on(terminal, by=30)
     so_far = training.console().count("LOOP")
     terminal.until(lambda: training.console().count("LOOP") > so_far)

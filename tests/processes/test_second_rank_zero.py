@@ -12,7 +12,7 @@ from case_runs import scalars
 from real_runs import until
 from steered_ranks import SteeredRank, entries, iterations, told
 
-from unilab_metrics.run.recovering import recover_run
+from unilab_metrics.run.completing.recovering import recover_run
 from unilab_metrics.run.summary import read_summary
 from unilab_metrics.storage.lease import is_free
 from unilab_metrics.transport.rendezvous import aggregator_lease

@@ -9,7 +9,7 @@ import pytest
 from real_runs import only_run, run, start, whole
 
 from unilab_metrics.run.summary import read_summary
-from unilab_metrics.run.verify import Verified
+from unilab_metrics.run.verifying.verify import Verified
 
 TRAINING = """
 import os, sys, time

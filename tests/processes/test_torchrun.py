@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 from real_runs import only_run, until, whole
 
-from unilab_metrics.run.launch_file import sweep_launches
+from unilab_metrics.run.meeting.launch_file import sweep_launches
 from unilab_metrics.run.summary import read_summary
-from unilab_metrics.run.verify import Verified
+from unilab_metrics.run.verifying.verify import Verified
 from unilab_metrics.storage.places import runtime_directory, spool_root
 
 TRAINING = """

@@ -9,7 +9,7 @@ import pytest
 from history_files import Segments, sequences, update
 
 from unilab_metrics.errors import ExitCode, UnknownVersionError
-from unilab_metrics.run.verify import DamagedHistoryError, verify_run
+from unilab_metrics.run.verifying.verify import DamagedHistoryError, verify_run
 from unilab_metrics.storage.records import HEADER_BYTES, MAX_PAYLOAD_BYTES, encode_record
 from unilab_metrics.storage.segments import KIND_SEGMENT_HEADER
 from unilab_metrics.subscribe.history import HistoryReader

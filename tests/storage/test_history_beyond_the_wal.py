@@ -12,8 +12,8 @@ from cut_off_run import end, log, newest, open_run_directory, source
 from unilab_metrics.aggregate.folding.entries import EntryKind
 from unilab_metrics.aggregate.journaling.evidence import DURABLE_FILE
 from unilab_metrics.aggregate.journaling.recovery import recover
-from unilab_metrics.run.recovering import recover_run
-from unilab_metrics.run.verify import verify_run
+from unilab_metrics.run.completing.recovering import recover_run
+from unilab_metrics.run.verifying.verify import verify_run
 from unilab_metrics.storage.records import scan
 from unilab_metrics.storage.segments import KIND_SEGMENT_HEADER, list_segments
 from unilab_metrics.transport.rendezvous import bus_directory

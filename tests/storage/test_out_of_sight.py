@@ -11,7 +11,7 @@ import msgspec
 import pytest
 
 from unilab_metrics.aggregate.folding.sources import SourceState
-from unilab_metrics.run.verify_sources import ELSEWHERE, GONE, LIVE, source_facts
+from unilab_metrics.run.verifying.verify_sources import ELSEWHERE, GONE, LIVE, source_facts
 from unilab_metrics.storage.filesystem import boot_id
 from unilab_metrics.storage.lease import Lease
 from unilab_metrics.storage.orphans import is_out_of_sight, runs_here

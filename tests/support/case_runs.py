@@ -20,7 +20,7 @@ from tensorboard.backend.event_processing.event_accumulator import (
 
 from unilab_metrics.errors import ConnectionFileError
 from unilab_metrics.run.summary import read_summary
-from unilab_metrics.run.verify import Verified, verify_run
+from unilab_metrics.run.verifying.verify import Verified, verify_run
 from unilab_metrics.storage.lease import is_free
 from unilab_metrics.storage.places import held_bytes, runtime_directory, spool_root
 from unilab_metrics.subscribe.history import HistoryReader

@@ -15,8 +15,8 @@ from unilab_metrics.aggregate.journaling.evidence import DURABLE_FILE
 from unilab_metrics.publish.opening import open_publisher
 from unilab_metrics.publish.publisher import Publisher
 from unilab_metrics.run.bus_settings import write_settings
-from unilab_metrics.run.recovering import recover_run
-from unilab_metrics.run.recovery import Recovery
+from unilab_metrics.run.completing.recovering import recover_run
+from unilab_metrics.run.completing.recovery import Recovery
 from unilab_metrics.storage.filesystem import private_directory
 from unilab_metrics.storage.places import spool_root
 from unilab_metrics.storage.records import Record, encode_record, scan

@@ -14,8 +14,8 @@ from typing import Protocol
 
 import numpy as np
 
-from unilab_metrics.run.event_points import held_position, marked_points
-from unilab_metrics.run.verify import verify_run
+from unilab_metrics.run.verifying.event_points import held_position, marked_points
+from unilab_metrics.run.verifying.verify import verify_run
 from unilab_metrics.subscribe.history import HistoryReader, HistoryRecord
 from unilab_metrics.transport.rendezvous import bus_directory
 from unilab_schema.updates import AttemptOpened, PointsUpdate, RunEnded, Supplement, Update

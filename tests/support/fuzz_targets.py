@@ -23,8 +23,8 @@ from unilab_metrics.aggregate.receiving.accepting import accept
 from unilab_metrics.aggregate.receiving.peers import Peer, source_status
 from unilab_metrics.aggregate.receiving.receiver import admit
 from unilab_metrics.errors import StorageError, UnknownVersionError
-from unilab_metrics.run import launch_file
 from unilab_metrics.run.bus_settings import SETTINGS_FILE, BusSettings, read_settings
+from unilab_metrics.run.meeting import launch_file
 from unilab_metrics.storage.records import encode_record, scan
 from unilab_metrics.storage.segments import (
     SegmentHeader,

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from real_runs import start, until
 
-from unilab_metrics.run.verify import verify_run
+from unilab_metrics.run.verifying.verify import verify_run
 from unilab_metrics.transport import rendezvous, sockets
 from unilab_metrics.transport.rendezvous import ConnectionFile, bus_directory
 from unilab_schema.codec import decode_head

@@ -12,9 +12,9 @@ from typing import Any
 
 import psutil
 
-from unilab_metrics.run.event_points import held_position, marked_points
 from unilab_metrics.run.summary import read_summary
-from unilab_metrics.run.verify import Verified, verify_run
+from unilab_metrics.run.verifying.event_points import held_position, marked_points
+from unilab_metrics.run.verifying.verify import Verified, verify_run
 from unilab_metrics.storage.lease import is_free
 from unilab_metrics.storage.places import held_bytes, runtime_directory, spool_root
 from unilab_metrics.transport.rendezvous import aggregator_lease

@@ -26,7 +26,7 @@ with um.init(algorithm="ppo", task="Toy", run_dir=run_dir) as publisher:
 _LAUNCHER = """
 import subprocess, sys
 from pathlib import Path
-from unilab_metrics.run.launcher import run_owning_terminal
+from unilab_metrics.run.launching.launcher import run_owning_terminal
 
 def start(console):
     return [subprocess.Popen([sys.executable, "-c", *sys.argv[1:]], stdin=subprocess.DEVNULL,

@@ -24,8 +24,8 @@ from fault_rank import Ledger, Settings, value_of
 
 import unilab_metrics as um
 from unilab_metrics.config import STORE_VARIABLE
-from unilab_metrics.run import torch_store
-from unilab_metrics.run.far_ranks import FarRank
+from unilab_metrics.run.meeting import torch_store
+from unilab_metrics.run.meeting.far_ranks import FarRank
 from unilab_metrics.transport.rendezvous import ConnectionFile
 
 SLOW_VARIABLE = "SHORT_TEST_SLOW_S"

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from unilab_metrics.run.binding import resolve_bind
-from unilab_metrics.run.ranks import spans_nodes
+from unilab_metrics.run.meeting.binding import resolve_bind
+from unilab_metrics.run.meeting.ranks import spans_nodes
 
 SEVERAL = [
     {"WORLD_SIZE": "16", "LOCAL_WORLD_SIZE": "8"},

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from unilab_metrics.config import CONSOLE_FILE, EARLIER_CONSOLE_FILE
-from unilab_metrics.run.console_file import ConsoleFile
-from unilab_metrics.run.output_queue import OutputQueue
+from unilab_metrics.run.output.console_file import ConsoleFile
+from unilab_metrics.run.output.output_queue import OutputQueue
 
 
 def test_two_files_hold_at_most_twice_the_bound(tmp_path: Path) -> None:
@@ -42,7 +42,7 @@ def test_what_a_full_disk_cost_is_said_once_there_is_room(
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
         return write(fd, data)
 
-    monkeypatch.setattr("unilab_metrics.run.console_file.os.write", limited)
+    monkeypatch.setattr("unilab_metrics.run.output.console_file.os.write", limited)
     console = ConsoleFile(tmp_path, clock=lambda: now_s)
     console.append(b"lost\n")
     is_full = False

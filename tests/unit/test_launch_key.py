@@ -4,7 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from unilab_metrics.run.launch_key import Node, ProcessName, alone_key, run_key, siblings_key
+from unilab_metrics.run.meeting.launch_key import (
+    Node,
+    ProcessName,
+    alone_key,
+    run_key,
+    siblings_key,
+)
 
 NODE = Node("boot", 1000)
 SHELL = {"MASTER_ADDR": "localhost", "MASTER_PORT": "29500"}

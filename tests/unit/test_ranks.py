@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from unilab_metrics.run.ranks import is_single_node, resolve_place
+from unilab_metrics.run.meeting.ranks import is_single_node, resolve_place
 
 
 def place(environ: dict[str, str], **arguments: int) -> tuple[int, int]:

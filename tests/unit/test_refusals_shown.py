@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from unilab_metrics.run.verify import HistoryFacts, Verified, _losses
-from unilab_metrics.run.verify_report import refused_frames, report, report_fields
+from unilab_metrics.run.verifying.verify import HistoryFacts, Verified, _losses
+from unilab_metrics.run.verifying.verify_report import refused_frames, report, report_fields
 
 
 @pytest.mark.parametrize(

@@ -9,16 +9,16 @@ import pytest
 
 from unilab_metrics.config import CONSOLE_VARIABLE, SIDECAR_VARIABLE
 from unilab_metrics.run import arguments, session
-from unilab_metrics.run.announced_runs import (
+from unilab_metrics.run.launching.announced_runs import (
     AnnouncedRuns,
     LauncherPlace,
     announce_to_launcher,
     is_launched,
 )
-from unilab_metrics.run.own_view import open_own_view
-from unilab_metrics.run.ranks import Place
-from unilab_metrics.run.show import Kind, kind_for
-from unilab_metrics.run.tmux import split_command
+from unilab_metrics.run.launching.own_view import open_own_view
+from unilab_metrics.run.launching.show import Kind, kind_for
+from unilab_metrics.run.launching.tmux import split_command
+from unilab_metrics.run.meeting.ranks import Place
 
 TMUX = {"TMUX": "/tmp/tmux-0/default,1,0", "TMUX_PANE": "%7", "TERM": "screen"}
 
@@ -36,7 +36,7 @@ def test_a_user_may_ask_for_a_training_that_does_not_say_it(said: str, taken: st
 
 
 def test_without_a_terminal_or_a_tmux_there_are_lines(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("unilab_metrics.run.tmux.shutil.which", lambda _: "/usr/bin/tmux")
+    monkeypatch.setattr("unilab_metrics.run.launching.tmux.shutil.which", lambda _: "/usr/bin/tmux")
     assert kind_for("off", TMUX) is Kind.NOTHING
     assert kind_for("tmux", TMUX) is Kind.TMUX
     assert kind_for("tmux", {}) is kind_for("auto", {"TERM": "dumb"}) is Kind.LINES

@@ -12,11 +12,11 @@ import msgspec
 import pytest
 from stores_on_paper import Distributed, PaperStore, RaisingStore, initialise
 
-from unilab_metrics.run import far_ranks, store_rendezvous, torch_store
-from unilab_metrics.run.far_ranks import FarRank
-from unilab_metrics.run.finding import BusFinder
-from unilab_metrics.run.store_rendezvous import StoreGuest, StoreHost
-from unilab_metrics.run.torch_store import TorchStore, default_store
+from unilab_metrics.run.meeting import far_ranks, store_rendezvous, torch_store
+from unilab_metrics.run.meeting.far_ranks import FarRank
+from unilab_metrics.run.meeting.finding import BusFinder
+from unilab_metrics.run.meeting.store_rendezvous import StoreGuest, StoreHost
+from unilab_metrics.run.meeting.torch_store import TorchStore, default_store
 from unilab_metrics.storage.filesystem import boot_id, private_directory
 from unilab_metrics.storage.places import runtime_directory, spool_candidates
 from unilab_metrics.transport import keys, rendezvous, store_entries
@@ -38,7 +38,9 @@ class Meeting:
         self.troubles: list[str] = []
         # What the far node has of the run directory: nothing.
         monkeypatch.setattr(far_ranks, "seen_here", lambda _stored: None)
-        monkeypatch.setattr("unilab_metrics.run.store_rendezvous.seen_here", lambda _stored: None)
+        monkeypatch.setattr(
+            "unilab_metrics.run.meeting.store_rendezvous.seen_here", lambda _stored: None
+        )
         clock = lambda: self.now_s  # noqa: E731
         self.host = StoreHost(NAMES, 4, self.visitor(find), clock=clock)
         self.new_guest = lambda rank, launch="far": StoreGuest(

@@ -11,9 +11,9 @@ import termios
 
 import pytest
 
-from unilab_metrics.run import terminal
-from unilab_metrics.run.terminal import TerminalState, can_take_terminal
-from unilab_metrics.run.view import View
+from unilab_metrics.run.launching import terminal
+from unilab_metrics.run.launching.terminal import TerminalState, can_take_terminal
+from unilab_metrics.run.launching.view import View
 
 GOOD = {"TERM": "xterm-256color"}
 

@@ -20,7 +20,7 @@ from unilab_metrics.transport.rendezvous import bus_directory
 
 if TYPE_CHECKING:
     from unilab_metrics.run.bus_settings import BusSettings
-    from unilab_metrics.run.lease_holder import Holder
+    from unilab_metrics.run.completing.lease_holder import Holder
 
 _RUN_DIR = click.Path(file_okay=False, path_type=Path)
 _LAST_RANK_S = 1.0
@@ -112,8 +112,8 @@ def aggregate(
     from unilab_metrics.aggregate.options import BackendProcess, Options
     from unilab_metrics.aggregate.process_log import say
     from unilab_metrics.run.bus_settings import clear_launch
-    from unilab_metrics.run.launch_file import sweep_launches
-    from unilab_metrics.run.lease_holder import holder_of
+    from unilab_metrics.run.completing.lease_holder import holder_of
+    from unilab_metrics.run.meeting.launch_file import sweep_launches
     from unilab_metrics.run.processes import last_log_line, start_writer, writer_log
     from unilab_metrics.run.summary import read_summary, write_summary
     from unilab_metrics.run.supervision import WRITER_HUNG_AFTER_S, Supervisor
@@ -166,7 +166,7 @@ def _settings(run_dir: Path) -> BusSettings:
 
 
 def _checked_bind(asked: str | None, started_with: str) -> str:
-    from unilab_metrics.run.binding import resolve_bind
+    from unilab_metrics.run.meeting.binding import resolve_bind
 
     try:
         return started_with if asked is None else resolve_bind(asked, {})

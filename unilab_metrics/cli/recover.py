@@ -71,8 +71,8 @@ def recover(
     node that does not see RUN_DIR, copy the launch's spools here and name them with --spool.
     """
     from unilab_metrics.aggregate.process_log import said_on_stderr
-    from unilab_metrics.run.recovering import recover_run
-    from unilab_metrics.run.recovery_report import recovery_fields, recovery_lines
+    from unilab_metrics.run.completing.recovering import recover_run
+    from unilab_metrics.run.completing.recovery_report import recovery_fields, recovery_lines
 
     run_dir = existing_run(run_dir).absolute()
     named = [_spools(path.resolve()) for path in spools]

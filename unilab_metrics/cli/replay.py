@@ -59,8 +59,8 @@ def replay(run: Path, *, speed: float, iteration: int | None, **look: object) ->
     It only reads. What lies between two attempts is not waited for; a run that is faster than it
     can be read goes as fast as that. At its end the last picture stays.
     """
+    from unilab_metrics.run.launching.view import sidecar_command
     from unilab_metrics.run.processes import python_environment
-    from unilab_metrics.run.view import sidecar_command
     from unilab_metrics.subscribe.replay import Replay
 
     found = existing_run(run)

@@ -62,9 +62,9 @@ def run(command: tuple[str, ...], *, sidecar: str, plain_interval: float) -> int
     """
     import os
 
-    from unilab_metrics.run.command import run_command
-    from unilab_metrics.run.terminal import can_take_terminal
-    from unilab_metrics.run.tmux import is_in_tmux
+    from unilab_metrics.run.launching.command import run_command
+    from unilab_metrics.run.launching.terminal import can_take_terminal
+    from unilab_metrics.run.launching.tmux import is_in_tmux
 
     if sidecar == "on" and not can_take_terminal(os.environ):
         raise click.UsageError("--sidecar on needs a terminal of our own in the foreground")

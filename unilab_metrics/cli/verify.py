@@ -48,8 +48,8 @@ def verify(run_dir: Path, log_interval: int | None, *, as_json: bool) -> int:
     float32, steps that never fall. Only reads; a live run is compared as far as it has come.
     """
     from unilab_metrics.run.bus_settings import read_settings
-    from unilab_metrics.run.verify import verify_run
-    from unilab_metrics.run.verify_report import refused_frames, report, report_fields
+    from unilab_metrics.run.verifying.verify import verify_run
+    from unilab_metrics.run.verifying.verify_report import refused_frames, report, report_fields
 
     run_dir = existing_run(run_dir)
     interval = log_interval or read_settings(run_dir).log_interval

@@ -89,8 +89,8 @@ def attach(run: str | None, *, key: Path | None, wait: bool, **look: object) -> 
     and fg brings it back, as with any program of a shell; as a background job it shows lines. Of a run that was cut
     off it says so, with what completes it; lines of text then end, unless --wait is given.
     """
+    from unilab_metrics.run.launching.view import sidecar_command
     from unilab_metrics.run.processes import python_environment
-    from unilab_metrics.run.view import sidecar_command
 
     options = sidecar_options(look) + ["--wait"] * wait
     is_address = run is not None and run.startswith("tcp:")

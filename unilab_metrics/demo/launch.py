@@ -18,7 +18,7 @@ from unilab_metrics.demo.options import DemoOptions, OptionError, parse_options
 from unilab_metrics.demo.stop import LIFELINE_VARIABLE
 from unilab_metrics.errors import ExitCode, StorageError, UnilabMetricsError
 from unilab_metrics.run.directory import create_run_directory
-from unilab_metrics.run.launcher import run_owning_terminal
+from unilab_metrics.run.launching.launcher import run_owning_terminal
 from unilab_metrics.run.processes import python_environment
 from unilab_metrics.storage.standard_streams import above_standard_streams, fill_standard_streams
 
@@ -39,7 +39,7 @@ def run_demo(ranks: int, iterations: int | None, headless: bool, overrides: Sequ
     """Trains on ``ranks`` local ranks to the end and returns the exit code for the shell.
 
     ``headless`` never takes the terminal. Raises :class:`OptionError` and
-    :class:`TorchMissingError`; see :func:`unilab_metrics.run.launcher.run_owning_terminal`
+    :class:`TorchMissingError`; see :func:`unilab_metrics.run.launching.launcher.run_owning_terminal`
     for the rest.
     """
     fill_standard_streams()

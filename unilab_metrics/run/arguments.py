@@ -16,7 +16,7 @@ import numpy as np
 
 from unilab_metrics.config import BACKENDS, OFF_POLICY, SIDECARS
 from unilab_metrics.publish.scalars import to_step
-from unilab_metrics.run.binding import resolve_bind
+from unilab_metrics.run.meeting.binding import resolve_bind
 from unilab_schema.codec import MAX_STEP
 from unilab_schema.identity import (
     MAX_INSTANCES,

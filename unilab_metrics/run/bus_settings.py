@@ -14,7 +14,7 @@ from pathlib import Path
 import msgspec
 
 from unilab_metrics.errors import StorageError
-from unilab_metrics.run.launch_file import forget_run, is_kept
+from unilab_metrics.run.meeting.launch_file import forget_run, is_kept
 from unilab_metrics.storage.filesystem import read_private, write_atomic
 from unilab_metrics.storage.places import spool_candidates
 from unilab_metrics.transport.rendezvous import bus_directory

@@ -19,24 +19,24 @@ from unilab_metrics.publish import aggregator_care, losses
 from unilab_metrics.publish.opening import open_publisher
 from unilab_metrics.publish.publisher import Publisher
 from unilab_metrics.publish.warning import warn_caller
-from unilab_metrics.run import inheritance
-from unilab_metrics.run.binding import resolve_bind
 from unilab_metrics.run.directory import create_run_directory
-from unilab_metrics.run.far_ranks import FarRank
-from unilab_metrics.run.finding import (
+from unilab_metrics.run.meeting import inheritance
+from unilab_metrics.run.meeting.binding import resolve_bind
+from unilab_metrics.run.meeting.far_ranks import FarRank
+from unilab_metrics.run.meeting.finding import (
     BusFinder,
     launch_of_child,
     launch_of_rank,
     restarting_launcher,
     run_to_go_on_with,
 )
-from unilab_metrics.run.inheritance import Inherited
+from unilab_metrics.run.meeting.inheritance import Inherited
+from unilab_metrics.run.meeting.ranks import Place, resolve_place
+from unilab_metrics.run.meeting.store_rendezvous import StoreGuest, StoreHost
+from unilab_metrics.run.meeting.torch_store import TorchStore, default_store, no_store
 from unilab_metrics.run.opening import open_run
 from unilab_metrics.run.rank_zero import RankZeroRun
-from unilab_metrics.run.ranks import Place, resolve_place
 from unilab_metrics.run.standing_in import StandIn
-from unilab_metrics.run.store_rendezvous import StoreGuest, StoreHost
-from unilab_metrics.run.torch_store import TorchStore, default_store, no_store
 from unilab_metrics.run.tracker import plain_config
 from unilab_metrics.storage.places import spool_candidates, spool_root
 from unilab_metrics.transport.store_entries import StoreNames
@@ -204,7 +204,7 @@ def open_rank(wish: RankWish) -> Publisher:
 
 def _open_view(asked: str, opening: RankZeroRun, place: Place, publisher: Publisher) -> None:
     # Most trainings have no use for it, and it takes a moment to import.
-    from unilab_metrics.run.own_view import open_own_view
+    from unilab_metrics.run.launching.own_view import open_own_view
 
     if opening.run_dir is None or opening.trouble:
         return

@@ -12,11 +12,11 @@ from typing import Any
 from unilab_metrics.config import AGGREGATOR_LOG_FILE
 from unilab_metrics.errors import StorageError
 from unilab_metrics.helper_life import Trouble
-from unilab_metrics.run.announced_runs import announce_to_launcher
 from unilab_metrics.run.bus_settings import add_spools, read_settings, write_settings
 from unilab_metrics.run.first_rank_zero import has_rank_zero
-from unilab_metrics.run.launch_file import announce_run
-from unilab_metrics.run.launch_key import ProcessName
+from unilab_metrics.run.launching.announced_runs import announce_to_launcher
+from unilab_metrics.run.meeting.launch_file import announce_run
+from unilab_metrics.run.meeting.launch_key import ProcessName
 from unilab_metrics.run.processes import Helper, last_log_line, start_aggregator
 from unilab_metrics.run.supervision import AGGREGATOR_HUNG_AFTER_S, Supervisor
 from unilab_metrics.run.tracker import write_run_config

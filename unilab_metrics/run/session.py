@@ -19,8 +19,9 @@ from unilab_metrics.publish.losses import Losses
 from unilab_metrics.publish.no_spool import NoSpool
 from unilab_metrics.publish.opening import disabled_publisher, new_identity
 from unilab_metrics.publish.publisher import Publisher
-from unilab_metrics.run import arguments, inheritance
+from unilab_metrics.run import arguments
 from unilab_metrics.run.joining import ChildWish, RankWish, open_child, open_rank
+from unilab_metrics.run.meeting import inheritance
 from unilab_schema.identity import COLLECTOR, LEARNER, RunInfo, SourceKey, StepAxis
 
 _RunDirectory = str | os.PathLike[str] | None

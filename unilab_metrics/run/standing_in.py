@@ -11,8 +11,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 from unilab_metrics.helper_life import Trouble
-from unilab_metrics.run.launch_file import is_alive, rank_0_of
-from unilab_metrics.run.launch_key import ProcessName
+from unilab_metrics.run.meeting.launch_file import is_alive, rank_0_of
+from unilab_metrics.run.meeting.launch_key import ProcessName
 from unilab_metrics.run.opening import supervise_aggregator
 from unilab_metrics.run.supervision import Supervisor
 from unilab_metrics.storage.lease import is_free

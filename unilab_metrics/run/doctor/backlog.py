@@ -11,12 +11,12 @@ from unilab_metrics.aggregate.journaling.recovery import HISTORY_KINDS, WAL_KIND
 from unilab_metrics.config import RUN_SUMMARY_FILE
 from unilab_metrics.errors import MissingPackageError, StorageError, UnknownVersionError
 from unilab_metrics.run.bus_settings import SETTINGS_FILE, has_settings
-from unilab_metrics.run.damaged_files import damaged_segments, in_files, unread_files
+from unilab_metrics.run.completing.lost_wal import wal_problem
 from unilab_metrics.run.doctor import drops
 from unilab_metrics.run.doctor.finding import ERROR, OK, WARNING, Finding
 from unilab_metrics.run.doctor.patient import Patient
-from unilab_metrics.run.event_points import held_position
-from unilab_metrics.run.lost_wal import wal_problem
+from unilab_metrics.run.verifying.damaged_files import damaged_segments, in_files, unread_files
+from unilab_metrics.run.verifying.event_points import held_position
 from unilab_metrics.storage.filesystem import check_private
 from unilab_metrics.storage.lease import is_free
 from unilab_metrics.storage.records import damaged_at_end, scan

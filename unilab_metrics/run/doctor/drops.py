@@ -8,7 +8,7 @@ from unilab_metrics.aggregate.folding.sources import SourceState
 from unilab_metrics.publish import losses
 from unilab_metrics.run.doctor.finding import OK, WARNING, Finding
 from unilab_metrics.run.doctor.patient import Patient
-from unilab_metrics.run.verify_report import dropped_text
+from unilab_metrics.run.verifying.verify_report import dropped_text
 from unilab_metrics.subscribe.history import HistoryReader
 from unilab_metrics.wording import counted
 from unilab_schema.identity import SourceKey

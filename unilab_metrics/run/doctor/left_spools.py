@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from unilab_metrics.run.doctor.finding import INFO, WARNING, Finding
-from unilab_metrics.run.launch_file import find_run
+from unilab_metrics.run.meeting.launch_file import find_run
 from unilab_metrics.storage import lease
 from unilab_metrics.storage.path_text import path_of
 from unilab_metrics.storage.places import held_bytes, runtime_places, spool_candidates

@@ -11,7 +11,7 @@ from unilab_metrics.aggregate.folding.sources import SourceState
 from unilab_metrics.aggregate.journaling.recovery import Recovered, recover
 from unilab_metrics.errors import ConnectionFileError, UnilabMetricsError
 from unilab_metrics.run.bus_settings import BusSettings, read_settings
-from unilab_metrics.run.lease_holder import Holder, holder_of
+from unilab_metrics.run.completing.lease_holder import Holder, holder_of
 from unilab_metrics.storage.spool_places import LiveProcess, live_processes, spool_places
 from unilab_metrics.transport import rendezvous
 from unilab_metrics.transport.rendezvous import ConnectionFile, bus_directory

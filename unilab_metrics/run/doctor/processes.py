@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from unilab_metrics.aggregate.folding.attendance import absent_ranks
 from unilab_metrics.run.doctor.finding import ERROR, OK, UNKNOWN, WARNING, Finding
 from unilab_metrics.run.doctor.patient import Patient
-from unilab_metrics.run.verify_report import ranks_text
+from unilab_metrics.run.verifying.verify_report import ranks_text
 from unilab_metrics.storage.lease import settled_pid
 from unilab_metrics.storage.orphans import is_out_of_sight, runs_here
 from unilab_metrics.storage.process_table import pid_space, stat_fields, was_running

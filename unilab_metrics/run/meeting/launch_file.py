@@ -16,7 +16,7 @@ from pathlib import Path
 import msgspec
 
 from unilab_metrics.errors import StorageError
-from unilab_metrics.run.launch_key import Node, ProcessName
+from unilab_metrics.run.meeting.launch_key import Node, ProcessName
 from unilab_metrics.storage.filesystem import boot_id, read_private, write_atomic
 from unilab_metrics.storage.path_text import path_of, path_text
 from unilab_metrics.storage.places import runtime_directory

@@ -6,9 +6,9 @@ from typing import Any
 
 from unilab_metrics.aggregate.folding.refused_frames import REFUSED_FRAME
 from unilab_metrics.outcome import RunOutcome
-from unilab_metrics.run.backend_completion import BackendResult
-from unilab_metrics.run.recovery import Recovery
-from unilab_metrics.run.verify_report import losses_line, ranks_text, total
+from unilab_metrics.run.completing.backend_completion import BackendResult
+from unilab_metrics.run.completing.recovery import Recovery
+from unilab_metrics.run.verifying.verify_report import losses_line, ranks_text, total
 from unilab_metrics.wording import counted
 from unilab_schema.identity import Identity
 

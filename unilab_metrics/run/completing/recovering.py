@@ -26,11 +26,6 @@ from unilab_metrics.errors import (
     UnilabMetricsError,
 )
 from unilab_metrics.outcome import COMPLETED, RunOutcome
-from unilab_metrics.run.backend_completion import (
-    AGAIN,
-    complete_backend,
-    is_full,
-)
 from unilab_metrics.run.bus_settings import (
     SETTINGS_FILE,
     BusSettings,
@@ -38,10 +33,15 @@ from unilab_metrics.run.bus_settings import (
     read_settings,
     settings_fault,
 )
-from unilab_metrics.run.lease_holder import Holder, holder_of, recovery_payload
-from unilab_metrics.run.lost_wal import check_wal
-from unilab_metrics.run.recovery import Recovery
-from unilab_metrics.run.recovery_room import no_room
+from unilab_metrics.run.completing.backend_completion import (
+    AGAIN,
+    complete_backend,
+    is_full,
+)
+from unilab_metrics.run.completing.lease_holder import Holder, holder_of, recovery_payload
+from unilab_metrics.run.completing.lost_wal import check_wal
+from unilab_metrics.run.completing.recovery import Recovery
+from unilab_metrics.run.completing.recovery_room import no_room
 from unilab_metrics.run.summary import is_told, write_summary
 from unilab_metrics.storage.filesystem import private_directory
 from unilab_metrics.storage.lease import Lease

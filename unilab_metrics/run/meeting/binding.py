@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from unilab_metrics.config import BIND_VARIABLE
 from unilab_metrics.errors import EndpointError
-from unilab_metrics.run.ranks import spans_nodes
+from unilab_metrics.run.meeting.ranks import spans_nodes
 from unilab_metrics.transport.addresses import AUTOMATIC, parse_tcp
 
 NONE = "none"

@@ -6,9 +6,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from unilab_metrics.aggregate.folding.refused_frames import REFUSED_FRAME
-from unilab_metrics.run.verify import AttemptFacts, BackendFacts, Verified
-from unilab_metrics.run.verify_journal import JournalFacts
-from unilab_metrics.run.verify_sources import ELSEWHERE, GONE, LOST, SourceFacts
+from unilab_metrics.run.verifying.verify import AttemptFacts, BackendFacts, Verified
+from unilab_metrics.run.verifying.verify_journal import JournalFacts
+from unilab_metrics.run.verifying.verify_sources import ELSEWHERE, GONE, LOST, SourceFacts
 from unilab_metrics.wording import counted
 
 _MOST_SOURCES = 16

@@ -17,15 +17,15 @@ from typing import BinaryIO
 
 from unilab_metrics.config import CONSOLE_FILE
 from unilab_metrics.errors import ExitCode
-from unilab_metrics.run.bus_end import await_bus, summary_stamp
-from unilab_metrics.run.capture import Capture
-from unilab_metrics.run.console_file import check_console
-from unilab_metrics.run.live_output import LiveOutput
-from unilab_metrics.run.pausing import pause_with
-from unilab_metrics.run.rank_ends import RankEnds
-from unilab_metrics.run.report import ending, report_lines
-from unilab_metrics.run.requests import Requests
-from unilab_metrics.run.show import Kind, Show, kind_for
+from unilab_metrics.run.launching.bus_end import await_bus, summary_stamp
+from unilab_metrics.run.launching.pausing import pause_with
+from unilab_metrics.run.launching.rank_ends import RankEnds
+from unilab_metrics.run.launching.report import ending, report_lines
+from unilab_metrics.run.launching.requests import Requests
+from unilab_metrics.run.launching.show import Kind, Show, kind_for
+from unilab_metrics.run.output.capture import Capture
+from unilab_metrics.run.output.console_file import check_console
+from unilab_metrics.run.output.live_output import LiveOutput
 from unilab_metrics.transport import registry
 
 Processes = Sequence[subprocess.Popen[bytes]]

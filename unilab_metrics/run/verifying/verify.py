@@ -19,10 +19,10 @@ import numpy as np
 from unilab_metrics.aggregate.folding.refused_frames import REFUSED_FRAME
 from unilab_metrics.errors import ExitCode, RunNotFoundError, StorageError, VerificationError
 from unilab_metrics.run.bus_settings import read_settings
-from unilab_metrics.run.damaged_files import damaged_segments, in_files, unread_files
-from unilab_metrics.run.event_points import Point, held_position, marked_points
 from unilab_metrics.run.summary import read_summary
-from unilab_metrics.run.verify_journal import JournalFacts, verify_journal
+from unilab_metrics.run.verifying.damaged_files import damaged_segments, in_files, unread_files
+from unilab_metrics.run.verifying.event_points import Point, held_position, marked_points
+from unilab_metrics.run.verifying.verify_journal import JournalFacts, verify_journal
 from unilab_metrics.storage.lease import settled_pid
 from unilab_metrics.subscribe.history import (
     HISTORY_KINDS,

@@ -12,8 +12,8 @@ from functools import partial
 from pathlib import Path
 
 from unilab_metrics.errors import ConnectionFileError
-from unilab_metrics.run.far_ranks import FarRank, seen_here
-from unilab_metrics.run.torch_store import Store, TorchStore
+from unilab_metrics.run.meeting.far_ranks import FarRank, seen_here
+from unilab_metrics.run.meeting.torch_store import Store, TorchStore
 from unilab_metrics.transport import allow_list, keys, rendezvous
 from unilab_metrics.transport.allow_list import PUBLISH
 from unilab_metrics.transport.rendezvous import ConnectionFile, bus_directory

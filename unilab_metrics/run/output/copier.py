@@ -1,6 +1,6 @@
 """The process between a training's output and everybody who keeps or shows it.
 
-    python -m unilab_metrics.run.copier SOURCE_FD DIRECTORY [--runs] [--tee FD]
+    python -m unilab_metrics.run.output.copier SOURCE_FD DIRECTORY [--runs] [--tee FD]
 
 A file as the training's output would fail it on a full disk, and a pipe that a launcher reads
 would break with the launcher. So it is a pipe that this small process empties, whatever happens:
@@ -26,9 +26,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from unilab_metrics.config import CONSOLE_FILE, EARLIER_CONSOLE_FILE
-from unilab_metrics.run.announced_runs import RUNS_FILE, AnnouncedRuns
-from unilab_metrics.run.console_file import ConsoleFile
-from unilab_metrics.run.output_queue import OutputQueue
+from unilab_metrics.run.launching.announced_runs import RUNS_FILE, AnnouncedRuns
+from unilab_metrics.run.output.console_file import ConsoleFile
+from unilab_metrics.run.output.output_queue import OutputQueue
 from unilab_metrics.storage.standard_streams import lowest
 
 _READ_BYTES = 64 * 1024

@@ -21,13 +21,13 @@ from pathlib import Path
 from typing import Any, Protocol, final
 
 from unilab_metrics.publish.forking import unforked
-from unilab_metrics.run import tmux
-from unilab_metrics.run.announced_runs import is_launched
-from unilab_metrics.run.capture import Capture
+from unilab_metrics.run.launching import tmux
+from unilab_metrics.run.launching.announced_runs import is_launched
+from unilab_metrics.run.launching.terminal import TerminalState, can_take_terminal
+from unilab_metrics.run.launching.view import View
+from unilab_metrics.run.meeting.ranks import Place
+from unilab_metrics.run.output.capture import Capture
 from unilab_metrics.run.processes import Helper, helper_python, python_environment
-from unilab_metrics.run.ranks import Place
-from unilab_metrics.run.terminal import TerminalState, can_take_terminal
-from unilab_metrics.run.view import View
 from unilab_metrics.storage.standard_streams import above_standard_streams
 
 INTERVAL_S = 10.0
@@ -172,7 +172,7 @@ class _Screen:
     def _start_companion(self, run_dir: Path, control: int) -> Helper:
         tee = self._capture.tee
         fds = ["--control", str(control), "--tee", str(tee), "--interval", str(INTERVAL_S)]
-        module = "unilab_metrics.run.companion"
+        module = "unilab_metrics.run.launching.companion"
         with unforked():
             return Helper(
                 [

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from unilab_metrics.aggregate.offline import Taken
 from unilab_metrics.outcome import RunOutcome
-from unilab_metrics.run.backend_completion import BackendResult
+from unilab_metrics.run.completing.backend_completion import BackendResult
 from unilab_schema.identity import Identity
 
 

@@ -11,8 +11,8 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from unilab_metrics.publish.forking import unforked
+from unilab_metrics.run.launching.view import sidecar_command
 from unilab_metrics.run.processes import Helper, python_environment
-from unilab_metrics.run.view import sidecar_command
 
 _ANSWER_S = 5.0
 _PASSED_ON = ("PYTHONPATH", "PYTHONSAFEPATH", "NO_COLOR", "LANG", "LC_ALL", "XDG_STATE_HOME")

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from unilab_metrics.aggregate.journaling.recovery import Recovered
 from unilab_metrics.errors import ExitCode, MissingPackageError, StorageError
-from unilab_metrics.run.event_points import held_position
+from unilab_metrics.run.verifying.event_points import held_position
 from unilab_metrics.transport.rendezvous import bus_directory
 from unilab_metrics.wording import counted
 

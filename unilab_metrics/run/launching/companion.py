@@ -1,6 +1,6 @@
 """The process that has the terminal of a training which opens its own sidecar.
 
-    python -m unilab_metrics.run.companion RUN_DIR --parent PID --control FD --tee FD
+    python -m unilab_metrics.run.launching.companion RUN_DIR --parent PID --control FD --tee FD
 
 It is in the training's process group, so that it is in front when the training is, and stops and
 goes on with it; what asks the training to end does not end it. The training tells it of its end
@@ -21,10 +21,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from types import FrameType
 
-from unilab_metrics.run.bus_end import summary_stamp
-from unilab_metrics.run.live_output import LiveOutput
-from unilab_metrics.run.report import report_lines
-from unilab_metrics.run.show import TICK_S, Kind, Show
+from unilab_metrics.run.launching.bus_end import summary_stamp
+from unilab_metrics.run.launching.report import report_lines
+from unilab_metrics.run.launching.show import TICK_S, Kind, Show
+from unilab_metrics.run.output.live_output import LiveOutput
 from unilab_metrics.storage.standard_streams import lowest
 
 _LAST_OUTPUT_S = 0.3

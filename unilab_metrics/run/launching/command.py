@@ -16,16 +16,16 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from unilab_metrics.config import CONSOLE_VARIABLE
-from unilab_metrics.run.announced_runs import AnnouncedRuns, LauncherPlace
-from unilab_metrics.run.bus_end import await_bus, summary_stamp
-from unilab_metrics.run.capture import Capture
-from unilab_metrics.run.live_output import LiveOutput
-from unilab_metrics.run.pausing import pause_with
-from unilab_metrics.run.process_tree import helpers_of, kill_tree
-from unilab_metrics.run.rank_ends import RankEnds
-from unilab_metrics.run.report import ending, report_lines
-from unilab_metrics.run.requests import Requests
-from unilab_metrics.run.show import Show, kind_for
+from unilab_metrics.run.launching.announced_runs import AnnouncedRuns, LauncherPlace
+from unilab_metrics.run.launching.bus_end import await_bus, summary_stamp
+from unilab_metrics.run.launching.pausing import pause_with
+from unilab_metrics.run.launching.process_tree import helpers_of, kill_tree
+from unilab_metrics.run.launching.rank_ends import RankEnds
+from unilab_metrics.run.launching.report import ending, report_lines
+from unilab_metrics.run.launching.requests import Requests
+from unilab_metrics.run.launching.show import Show, kind_for
+from unilab_metrics.run.output.capture import Capture
+from unilab_metrics.run.output.live_output import LiveOutput
 from unilab_metrics.storage.standard_streams import fill_standard_streams
 from unilab_metrics.wording import counted
 

@@ -13,12 +13,12 @@ from collections.abc import Mapping
 from enum import Enum
 from pathlib import Path
 
-from unilab_metrics.run import tmux
-from unilab_metrics.run.bus_end import summary_stamp
-from unilab_metrics.run.live_output import LiveOutput
-from unilab_metrics.run.report import ending
-from unilab_metrics.run.terminal import TerminalState, can_take_terminal
-from unilab_metrics.run.view import View
+from unilab_metrics.run.launching import tmux
+from unilab_metrics.run.launching.bus_end import summary_stamp
+from unilab_metrics.run.launching.report import ending
+from unilab_metrics.run.launching.terminal import TerminalState, can_take_terminal
+from unilab_metrics.run.launching.view import View
+from unilab_metrics.run.output.live_output import LiveOutput
 
 TICK_S = 0.1
 LAST_LINES = 20

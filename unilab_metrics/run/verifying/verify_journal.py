@@ -13,9 +13,9 @@ from unilab_metrics.aggregate.journaling.recovery import WAL_KINDS, recover
 from unilab_metrics.aggregate.journaling.refolding import Refold
 from unilab_metrics.errors import ExitCode, StorageError, VerificationError
 from unilab_metrics.run.bus_settings import read_settings
-from unilab_metrics.run.damaged_files import damaged_segments, in_files
 from unilab_metrics.run.summary import read_summary
-from unilab_metrics.run.verify_sources import SourceFacts, source_facts
+from unilab_metrics.run.verifying.damaged_files import damaged_segments, in_files
+from unilab_metrics.run.verifying.verify_sources import SourceFacts, source_facts
 from unilab_metrics.storage.lease import settled_pid
 from unilab_metrics.storage.spool_places import nameless_spools, spool_places, spools_in
 from unilab_metrics.storage.spool_reader import LEASE_NAME, SpoolReader

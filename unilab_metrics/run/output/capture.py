@@ -102,7 +102,7 @@ class Capture:
         options = ["--runs"] if self._follows_runs else []
         if self._tee_sink in self._fds:
             options += ["--tee", str(self._tee_sink)]
-        module = "unilab_metrics.run.copier"
+        module = "unilab_metrics.run.output.copier"
         with unforked():
             return Helper(
                 [

@@ -63,8 +63,8 @@ def _written(_: Path) -> str:
 
 
 def _tensorboard(run_dir: Path) -> str:
-    from unilab_metrics.run.event_points import points_per_tag
-    from unilab_metrics.run.verify_report import span
+    from unilab_metrics.run.verifying.event_points import points_per_tag
+    from unilab_metrics.run.verifying.verify_report import span
 
     try:
         counts = points_per_tag(run_dir)
@@ -82,7 +82,7 @@ _BACKENDS: dict[str, tuple[str, Callable[[Path], str]]] = {
 
 
 def _dropped(bus: dict[str, Any]) -> str:
-    from unilab_metrics.run.verify_report import dropped_text
+    from unilab_metrics.run.verifying.verify_report import dropped_text
 
     drops = cast("dict[str, int]", dict(bus.get("dropped_calls", {})))
     if bus.get("lost_frames"):

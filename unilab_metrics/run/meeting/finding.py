@@ -10,16 +10,16 @@ from pathlib import Path
 import msgspec
 
 from unilab_metrics.errors import ConnectionFileError
-from unilab_metrics.run.inheritance import Inherited
-from unilab_metrics.run.launch_file import find_run, parent_of, process_name, this_node
-from unilab_metrics.run.launch_key import (
+from unilab_metrics.run.meeting.inheritance import Inherited
+from unilab_metrics.run.meeting.launch_file import find_run, parent_of, process_name, this_node
+from unilab_metrics.run.meeting.launch_key import (
     TORCHRUN_VARIABLE,
     ProcessName,
     alone_key,
     run_key,
     siblings_key,
 )
-from unilab_metrics.run.ranks import Place
+from unilab_metrics.run.meeting.ranks import Place
 from unilab_metrics.transport import rendezvous
 from unilab_metrics.transport.rendezvous import ConnectionFile, DistantBus, bus_directory
 

@@ -1,0 +1,1 @@
+"""Who owns the terminal of a training: it starts it, shows it, ends it and reports."""

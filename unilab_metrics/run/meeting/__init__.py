@@ -1,0 +1,1 @@
+"""How the processes of a launch find their run: by variables, files of the node, a store."""

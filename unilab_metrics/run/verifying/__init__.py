@@ -1,0 +1,1 @@
+"""``verify``: the proof that a run lost and changed nothing."""
