@@ -36,7 +36,9 @@ def colours(written: bytes) -> set[int]:
 
 @contextmanager
 def shown(*options: str, **environ: str | None) -> Iterator[PtyTerminal]:
-    terminal = PtyTerminal(sys.executable, str(PROGRAM), *options, COLORTERM=None, **environ)
+    terminal = PtyTerminal(
+        sys.executable, str(PROGRAM), *options, columns=100, rows=30, COLORTERM=None, **environ
+    )
     try:
         terminal.until_shown("Losses and policy")
         terminal.until_shown("q close")

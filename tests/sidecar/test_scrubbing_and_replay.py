@@ -64,9 +64,10 @@ async def until(app: SidecarApp, pilot: Pilot[Any], wanted: str, timeout_s: floa
 def means_at(run_dir: Path, iteration: int) -> dict[str, float]:
     """The journal's two-second means as they stood at an iteration."""
     with HistoryReader(run_dir / "bus") as reader:
-        records = [r for r in reader.poll(10_000) if isinstance(r.entry, Update)]
-    at_ns = next(r.entry.sealed_mono_ns for r in records if r.entry.iteration == iteration)
-    window = [r for r in records if at_ns - 2 * 10**9 <= r.entry.sealed_mono_ns <= at_ns]
+        polled = reader.poll(10_000)
+    updates = [(r, r.entry) for r in polled if isinstance(r.entry, Update)]
+    at_ns = next(update.sealed_mono_ns for _, update in updates if update.iteration == iteration)
+    window = [r for r, u in updates if at_ns - 2 * 10**9 <= u.sealed_mono_ns <= at_ns]
     means = np.mean([r.values() for r in window], axis=0)
     return dict(zip(window[0].tags, means.tolist(), strict=True))
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import msgspec
 import numpy as np
 import pytest
 from chart_runs import TAG, blocks_of, record
@@ -129,7 +130,7 @@ def moment(source: OnPaper, at: int) -> Moment:
 
 @pytest.mark.parametrize("per_s", [1, 10, 1000])
 def test_a_moment_has_its_whole_window_however_fast_the_run_is(per_s: int) -> None:
-    records = [one._replace(entry=type(one.entry)(*_sealed(one, per_s))) for one in run_of(6000)]
+    records = [_sealed(one, per_s) for one in run_of(6000)]
     source = OnPaper(records)
     found = moment(source, 5900)
     assert found.records[-1].sequence == 5900
@@ -142,11 +143,9 @@ def test_a_moment_has_its_whole_window_however_fast_the_run_is(per_s: int) -> No
     assert found.newest == 6000
 
 
-def _sealed(one: HistoryRecord, per_s: int) -> list[object]:
-    entry = one.entry
-    fields = [getattr(entry, name) for name in type(entry).__struct_fields__]
-    fields[type(entry).__struct_fields__.index("sealed_mono_ns")] = one.sequence * 10**9 // per_s
-    return fields
+def _sealed(one: HistoryRecord, per_s: int) -> HistoryRecord:
+    at_ns = one.sequence * 10**9 // per_s
+    return one._replace(entry=msgspec.structs.replace(one.entry, sealed_mono_ns=at_ns))
 
 
 def test_a_moment_beyond_the_ends_is_the_nearest_one() -> None:

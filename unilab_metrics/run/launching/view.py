@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
+import time
 from pathlib import Path
 
 from unilab_metrics.publish.forking import unforked
@@ -16,6 +17,7 @@ from unilab_metrics.run.processes import Helper, helper_python, python_environme
 from unilab_metrics.storage.process_table import stat_fields
 
 _TERMINATE_S = 2.0
+_GLANCE_S = 0.05
 
 
 def sidecar_command(run: Path | str, *options: str) -> list[str]:
@@ -66,17 +68,22 @@ class View:
 
     def close(self, linger_s: float) -> None:
         """Give it ``linger_s`` to end by itself with the run, then end it."""
-        for patience_s, end in (
-            (linger_s, self.process.terminate),
-            (_TERMINATE_S, self.process.kill),
-        ):
-            try:
-                self.process.wait(patience_s)
-            except subprocess.TimeoutExpired:
-                end()
-                # One that was put aside has to go on to end; another would paint once more.
-                if stat_fields(self.process.pid)[:1] in (["T"], []):
-                    self.process.send_signal(signal.SIGCONT)
-            else:
+        if self._has_ended(linger_s):
+            return
+        self.process.terminate()
+        deadline_s = time.monotonic() + _TERMINATE_S
+        while not self._has_ended(_GLANCE_S):
+            # One that was put aside has to go on to end; another would paint once more.
+            if stat_fields(self.process.pid)[:1] in (["T"], []):
+                self.process.send_signal(signal.SIGCONT)
+            if time.monotonic() >= deadline_s:
+                self.process.kill()
+                self.process.wait()
                 return
-        self.process.wait()
+
+    def _has_ended(self, patience_s: float) -> bool:
+        try:
+            self.process.wait(patience_s)
+        except subprocess.TimeoutExpired:
+            return False
+        return True
