@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from itertools import count
 from time import time_ns
 from typing import Any, get_args
@@ -14,7 +15,7 @@ from unilab_metrics.publish.refusals import Refusals
 from unilab_metrics.publish.scalars import to_float, to_step
 from unilab_metrics.publish.spool import Spool
 from unilab_metrics.publish.strict import ArgumentError
-from unilab_metrics.publish.tags import NO_STRING, TagRules, clean_text, usable
+from unilab_metrics.publish.tags import NO_STRING, TagRules, clean_text, shown, usable
 from unilab_schema.codec import RecordKind, decode_payload, encode_payload
 from unilab_schema.frames import (
     BlobFrame,
@@ -29,7 +30,6 @@ from unilab_schema.frames import (
 from unilab_schema.metrics import MetricSpec, MetricTable, OverRanks, OverTime
 
 _MAX_TEXT = 8192
-_MAX_SHOWN = 100
 
 
 class Emitter:
@@ -223,19 +223,19 @@ class Emitter:
     def _axis_tag(self, tag: object) -> str | None:
         """A tag that is not reduced: any name will do."""
         if not isinstance(tag, str):
-            self._refuse(losses.BAD_TAG, f"tag {repr(tag)[:100]}", NO_STRING)
+            self._refuse(losses.BAD_TAG, f"tag {shown(tag)}", NO_STRING)
             return None
         clean = clean_text(tag)
         reason = usable(clean)
         if reason:
-            self._refuse(losses.BAD_TAG, repr(tag)[:100], reason)
+            self._refuse(losses.BAD_TAG, shown(tag), reason)
             return None
         return clean
 
     def _step(self, value: Any, what: object) -> int | None:
         step = to_step(value)
         if step is None:
-            text = f"{repr(value)[:_MAX_SHOWN]} is no integral step"
+            text = f"{shown(value)} is no integral step"
             if self._strict:
                 raise ArgumentError(f"{what}: {text}")
             self._refuse(losses.BAD_STEP, str(what), text)
@@ -244,7 +244,7 @@ class Emitter:
     def _counter(self, value: Any, what: str) -> int | None:
         step = to_step(value)
         if step is None or step < 0:
-            text = f"{repr(value)[:_MAX_SHOWN]} is no number of steps"
+            text = f"{shown(value)} is no number of steps"
             if self._strict:
                 raise ArgumentError(f"{what}: {text}")
             self._refuse(losses.BAD_STEP, what, text)
@@ -252,11 +252,12 @@ class Emitter:
         return step
 
     def _nanoseconds(self, value: Any, what: str) -> int | None:
-        try:
-            return int(value)
-        except Exception:  # noqa: BLE001 - a value's own code may raise anything
-            self._refuse_call(what, f"{repr(value)[:_MAX_SHOWN]} is no number of nanoseconds")
-            return None
+        with suppress(Exception):  # a value's own code may raise anything
+            number = int(value)
+            if -(2**63) <= number < 2**63:
+                return number
+        self._refuse_call(what, f"{shown(value)} is no number of nanoseconds")
+        return None
 
     def _say_refused(self, *, is_exiting: bool) -> None:
         if not self._has_emitted:
@@ -286,7 +287,7 @@ def _as_scalar(value: Any) -> Scalar:
     if isinstance(value, str):
         return clean_text(value)
     if isinstance(value, int):
-        return value if -(2**63) <= value < 2**64 else float(value)
+        return value if -(2**63) <= value < 2**64 else to_float(value)
     if isinstance(value, float):
         return float(value)
     try:

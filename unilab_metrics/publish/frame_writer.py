@@ -6,6 +6,7 @@ without an object per key.
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Mapping
 from typing import Any, Protocol, TypeAlias
 
@@ -104,7 +105,7 @@ class FrameWriter:
             if iteration is not None and len(parts) == 1 and part.layout >= 0:
                 try:
                     packed = part.pack(*values.values())
-                except OverflowError:
+                except struct.error:  # an integer beyond the range of float64
                     packed = part.pack(*map(to_float, values.values()))
                 frame = (part.layout, iteration, env_steps, packed, more, already_reduced)
                 return self._spool.append(RecordKind.ITERATION, pack_iteration, frame)
@@ -128,7 +129,7 @@ class FrameWriter:
             piece = numbers[part.start : part.stop]
             try:
                 packed = part.pack(*piece)
-            except OverflowError:
+            except struct.error:
                 packed = part.pack(*map(to_float, piece))
             packed_weights = b"" if weights is None else part.pack(*weights[part.start : part.stop])
             unfinished = more or part is not parts[-1]

@@ -1,9 +1,9 @@
 """Anything that a training calls a number, as float64. Pure.
 
 Accepted: Python numbers, NumPy scalars, arrays and tensors with exactly one element, of any
-real dtype, and :class:`Mean`. NaN and infinities are data; an integer beyond the range of
-float64 becomes an infinity, as IEEE rounding has it. Everything else is refused with its tag
-and a reason, and never costs the other values of the call.
+real dtype, and :class:`Mean`. NaN and infinities are data; an integer or a fraction beyond the
+range of float64 becomes an infinity, as IEEE rounding has it. Everything else is refused with its
+tag and a reason, and never costs the other values of the call.
 
 torch is recognised through ``sys.modules`` and never imported.
 """
@@ -126,10 +126,7 @@ def to_float(value: Any) -> float:
     """One value as float64. Raises an exception whose text is the reason."""
     kind = cast("type[object]", type(value))
     if kind in FAST_TYPES:
-        try:
-            return float(value)
-        except OverflowError:
-            return math.inf if value > 0 else -math.inf
+        return _as_ieee(value)
     tensor = tensor_type()
     if tensor is not None and isinstance(value, tensor):
         refuse_tensor(value)
@@ -139,8 +136,15 @@ def to_float(value: Any) -> float:
     if isinstance(value, str | bytes | bytearray | complex) or value is None:
         raise NotANumberError(f"a value of type {kind.__name__} is no number")
     if isinstance(value, numbers.Real):
-        return float(value)
+        return _as_ieee(value)
     return _from_array_like(value)
+
+
+def _as_ieee(value: Any) -> float:
+    try:
+        return float(value)
+    except OverflowError:
+        return math.inf if value > 0 else -math.inf
 
 
 def _from_numpy(value: Any) -> float:

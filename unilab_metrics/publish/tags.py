@@ -10,6 +10,7 @@ from unilab_schema.metrics import MetricSpec, MetricTable
 NO_STRING = "must be a string"
 EMPTY = "an empty tag"
 _REMEMBERED = 8192
+_MAX_SHOWN = 100
 
 
 class Verdict(NamedTuple):
@@ -36,7 +37,7 @@ class TagRules:
     def judge(self, tag: object) -> Verdict:
         """The verdict on a tag of ``log()``."""
         if not isinstance(tag, str):
-            return Verdict(f"tag {repr(tag)[:100]}", NO_STRING, changed=False)
+            return Verdict(f"tag {shown(tag)}", NO_STRING, changed=False)
         verdict = self._verdicts.get(tag)
         if verdict is None:
             verdict = self._decide(tag)
@@ -64,6 +65,15 @@ def usable(tag: str) -> str:
     if size > MAX_TAG_BYTES:
         return f"a tag of {size} bytes, the limit is {MAX_TAG_BYTES}"
     return "" if tag and not tag.isspace() else EMPTY
+
+
+def shown(value: object) -> str:
+    """What a caller gave, in a text that says what is wrong with it. Never raises: the value's
+    own code may, and Python itself for an integer of more than 4,300 digits."""
+    try:
+        return repr(value)[:_MAX_SHOWN]
+    except Exception:  # noqa: BLE001 - a value's own code may raise anything
+        return f"a value of type {type(value).__name__}"
 
 
 def clean_text(text: str) -> str:
