@@ -36,7 +36,9 @@ FORKED_TEXT = (
 )
 _START_S = 1.0
 _watched: list[ForkAware] = []
-_forking: list[ForkAware] = []
+_forking: dict[int, list[ForkAware]] = {}
+"""What each thread that is between the hooks of a fork has told: while a start hangs, nothing keeps
+several of them apart."""
 
 
 def watch(thing: ForkAware) -> None:
@@ -55,28 +57,34 @@ def unforked() -> Generator[None, None, None]:
     """Nobody forks this process meanwhile; for the few milliseconds in which a thread starts
     a helper. Within it, a fork by the same thread does not wait."""
     with _Starting.lock:
+        _Starting.number += 1
         yield
 
 
 class _Starting:
     lock = threading.RLock()
+    number = 0
+    hanging = -1
+    """The number of the start for which a fork has waited in vain."""
     held_by: set[int] = set()  # noqa: RUF012 (threads that are between the hooks of a fork)
 
 
 def _before() -> None:
-    # A start that hangs must not stop a training for ever.
-    if _Starting.lock.acquire(timeout=_START_S):
+    # A start that hangs must not stop a training for ever, nor each of its forks for a while.
+    number = _Starting.number
+    if _Starting.lock.acquire(timeout=0 if _Starting.hanging == number else _START_S):
         _Starting.held_by.add(threading.get_ident())
-    _forking[:] = _watched
-    for thing in _forking:
+    else:
+        _Starting.hanging = number
+    told = _forking[threading.get_ident()] = list(_watched)
+    for thing in told:
         thing.before_fork()
 
 
 def _in_parent() -> None:
-    for thing in reversed(_forking):
-        thing.after_fork_in_parent()
-    _forking.clear()
     me = threading.get_ident()
+    for thing in reversed(_forking.pop(me, [])):
+        thing.after_fork_in_parent()
     if me in _Starting.held_by:
         _Starting.held_by.discard(me)
         _Starting.lock.release()
@@ -85,7 +93,7 @@ def _in_parent() -> None:
 def _in_child() -> None:
     _Starting.lock = threading.RLock()
     _Starting.held_by.clear()
-    for thing in _forking:
+    for thing in _forking.get(threading.get_ident(), []):
         thing.after_fork_in_child()
     _forking.clear()
     _watched.clear()
