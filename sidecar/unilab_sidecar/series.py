@@ -21,12 +21,11 @@ from unilab_sidecar import grouping
 from unilab_sidecar.batch import Batch
 from unilab_sidecar.bus_figures import bus_figures, journal
 from unilab_sidecar.contact import Contact
-from unilab_sidecar.grouping import Group, grouped
+from unilab_sidecar.grouped_readings import GroupedReadings
 from unilab_sidecar.happened import HappenedPhases
 from unilab_sidecar.newest import NewestValues
 from unilab_sidecar.notes import Notes
 from unilab_sidecar.picture import (
-    Metric,
     Picture,
     Reading,
     Reference,
@@ -58,7 +57,7 @@ class Series:
         self._collector_rows = SteadyRows()
         self._bottleneck = SteadyBottleneck()
         self._happened = HappenedPhases()
-        self._groups: tuple[frozenset[str], dict[Group, list[grouping.Label]]] | None = None
+        self._grouped = GroupedReadings()
         self._last: Update | None = None
         self._head: Head | None = None
         self._connected = False
@@ -129,7 +128,7 @@ class Series:
         summary = self._told()
         means = self._window.means()
         readings = self._readings(means)
-        groups = self._grouped(readings)
+        groups = self._grouped.metrics(readings)
         reference, reference_unix_ns = self._reference()
         is_whole = self._end_status() is not None and self._has_all
         course = self._rewards.whole() if is_whole else self._rewards.recent()
@@ -158,11 +157,11 @@ class Series:
             steps_per_s=readings.get(grouping.STEPS_PER_S),
             rows_per_s=readings.get(grouping.ROWS_PER_S),
             episode_length=readings.get(grouping.EPISODE_LENGTH),
-            losses=_metrics(groups["losses"], readings),
-            policy=_metrics(groups["policy"], readings),
-            diagnostics=_metrics(groups["diagnostics"], readings),
-            ingress=_metrics(groups["ingress"], readings),
-            others=_metrics(groups["others"], readings),
+            losses=groups["losses"],
+            policy=groups["policy"],
+            diagnostics=groups["diagnostics"],
+            ingress=groups["ingress"],
+            others=groups["others"],
             rewards=Rewards(
                 mean=readings.get(grouping.MEAN_REWARD),
                 peak=self._rewards.peak,
@@ -170,7 +169,7 @@ class Series:
                 history=course.values,
                 span=course.span,
                 whole_run=is_whole,
-                terms=_metrics(groups["terms"], readings),
+                terms=groups["terms"],
             ),
             learner=self._happened.only(self._window.learner_timeline(run.algorithm, means)),
             collector=self._collector_rows.timeline(
@@ -283,16 +282,6 @@ class Series:
                 age_s = self._age_s(newest.mono_ns)
                 readings[tag] = Reading(newest.value, math.inf if age_s is None else age_s)
         return readings
-
-    def _grouped(self, readings: dict[str, Reading]) -> dict[Group, list[grouping.Label]]:
-        tags = frozenset(readings)
-        if self._groups is None or self._groups[0] != tags:
-            self._groups = (tags, grouped(tags))
-        return self._groups[1]
-
-
-def _metrics(labels: list[grouping.Label], readings: dict[str, Reading]) -> tuple[Metric, ...]:
-    return tuple(Metric(label, tag, readings[tag], unit) for tag, label, unit in labels)
 
 
 def _eta_s(last: Update, run: RunInfo) -> float | None:

@@ -47,7 +47,7 @@ PURE = [
     *(
         ROOT / "sidecar" / "unilab_sidecar" / f"{name}.py"
         for name in (
-            *("alerts", "bus_figures", "flow", "happened", "layout"),
+            *("alerts", "bus_figures", "flow", "grouped_readings", "happened", "layout"),
             *("series", "standing", "steady_bottleneck", "steady_rows", "summary"),
             "terminal_input",
         )
