@@ -8,21 +8,16 @@ not be logged is counted in :attr:`Publisher.dropped`.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from functools import partial
 from time import monotonic_ns
 from typing import Any, final
 
 from unilab_metrics.publish import exiting, losses, unsent
 from unilab_metrics.publish.closing import Closing, deliver_and_close
-from unilab_metrics.publish.emitter import Emitter
-from unilab_metrics.publish.episodes import EpisodeStatistics
 from unilab_metrics.publish.exiting import failure
 from unilab_metrics.publish.frame_writer import FrameWriter
-from unilab_metrics.publish.gauges import InferenceGauges
 from unilab_metrics.publish.guard import guarded
-from unilab_metrics.publish.iterations import IterationClock
+from unilab_metrics.publish.loop_measures import LoopMeasures
 from unilab_metrics.publish.own_figures import OwnFigures
-from unilab_metrics.publish.phases import Phase, PhaseClock
 from unilab_metrics.publish.runless import LacksRun, has_run
 from unilab_metrics.publish.shipper import Shipper
 from unilab_metrics.publish.signal_handlers import is_of_signal_handler
@@ -35,7 +30,7 @@ CLOSE_TIMEOUT_S = 30.0
 
 
 @final
-class Publisher(Emitter):
+class Publisher(LoopMeasures):
     """One source of a run. Made by ``init()`` and ``connect()``.
 
     ``log()``, phases, episodes and gauges are for the thread that runs the loop; every other
@@ -53,17 +48,11 @@ class Publisher(Emitter):
         lacks_run: LacksRun = has_run,
         figures: OwnFigures | None = None,
     ) -> None:
-        super().__init__(spool, strict=strict)
+        super().__init__(spool, role=identity.key.role, algorithm=algorithm, strict=strict)
         self.identity = identity
-        self.episodes = EpisodeStatistics(refuse=partial(self._refuse_call, "episodes"))
-        """``episodes.step(rewards, dones, timeouts)`` after each vector step; the statistics
-        of the last 100 finished episodes join the next report."""
         self._shipper = shipper
         self._is_learner = identity.key.role == LEARNER
         self._frames = FrameWriter(spool, self._rules, self._refuse, strict=strict)
-        self._iterations = IterationClock()
-        self._phases = PhaseClock(identity.key.role, algorithm, tell=partial(self._refuse, ""))
-        self._gauges = InferenceGauges()
         self._lacks_run = lacks_run
         self._figures = OwnFigures() if figures is None else figures
         self._closing = Closing()
@@ -195,49 +184,6 @@ class Publisher(Emitter):
             return
         if self._frames.write(values, tags, parts, None, steps):
             self._gauges.accepted()
-
-    @guarded
-    def start_training(self, env_steps: Any = 0) -> None:
-        """The end of warm-up: elapsed time and throughput count from here."""
-        steps = self._counter(env_steps, "env_steps") or 0
-        self._iterations.start_training(steps)
-        self._phases.collect(monotonic_ns())
-        self._event("training_started", "", None, {"env_steps": steps})
-
-    @guarded
-    def start_iteration(self) -> None:
-        """The top of the learner's loop: the completing ``log()`` then adds
-        ``Perf/iteration_time`` and, with ``env_steps``, ``Perf/total_fps``."""
-        self._iterations.start_iteration(monotonic_ns())
-        self._phases.start_iteration()
-
-    def phase(self, name: str) -> Phase:
-        """``with publisher.phase("replay_sample"):`` measures a phase of the loop.
-
-        Exclusive phases nest by pausing the outer one. A learner reports the sum over the
-        iteration, other roles the mean per :meth:`tick`. Raises ``ValueError`` in strict mode
-        for a name that this role and algorithm do not have.
-        """
-        return self._phases.phase(name, strict=self._strict)
-
-    @guarded
-    def add_phase_ns(self, name: str, duration_ns: int) -> None:
-        """A phase that was measured elsewhere, in another thread or on a device."""
-        duration = self._nanoseconds(duration_ns, name)
-        if duration is not None:
-            self._phases.add_ns(name, duration, strict=self._strict)
-
-    def tick(self) -> None:
-        """A collector's vector step is done; phases are reported as means per tick."""
-        self._phases.tick()
-
-    @guarded
-    def gauges(self, *, inference: Mapping[str, Any]) -> None:
-        """A collector's ``queue_depth``, ``action_backlog``, ``in_flight`` and
-        ``publication_lag``; with the last three's maxima since the last report they join the
-        next one. Raises ``ValueError`` in strict mode for another name."""
-        if self._is_mapping(inference):
-            self._gauges.read(inference, self._refuse, strict=self._strict)
 
     def close(self, timeout_s: float = CLOSE_TIMEOUT_S, status: str = "completed") -> bool:
         """Deliver what there is and end; later calls are counted as ``closed``.
