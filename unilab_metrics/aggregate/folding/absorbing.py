@@ -93,7 +93,9 @@ def finish_absorbing(
     data = state.data
     data.absorbed_attempt = data.attempt
     data.sealed_tags = dict(sorted(data.sealed_tags.items()))
-    data.told = {incarnation.hex(): (cursor, attempt) for incarnation, cursor, attempt in cursors}
+    for incarnation, cursor, attempt in cursors:
+        before, _ = data.told.get(incarnation.hex(), (0, 0))
+        data.told[incarnation.hex()] = (max(before, cursor), attempt)
     if data.warnings.get(fault) is None:
         data.count_warning(fault, {})
     for source in data.sources:

@@ -77,12 +77,14 @@ def _is_sealed(
 
 def is_back(data: RunData, source: SourceState) -> bool:
     """Whether a source that joins had been here before the wal was lost; it goes on there."""
-    if data.absorbed_attempt != data.attempt:
-        return False
     told = data.told.pop(source.identity.incarnation.hex(), None)
     if told is not None:
-        source.told_through, attempt = told
-        source.attempt = source.joined = min(attempt, data.attempt)
+        # Its events are in the history also when it comes only in a later attempt.
+        source.told_through = told[0]
+    if data.absorbed_attempt != data.attempt:
+        return False
+    if told is not None:
+        source.attempt = source.joined = min(told[1], data.attempt)
     return told is not None or source.identity.started_unix_ns == data.opened_unix_ns
 
 

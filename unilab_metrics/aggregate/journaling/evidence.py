@@ -14,7 +14,7 @@ from pathlib import Path
 
 import msgspec
 
-from unilab_metrics.aggregate.folding.sources import SourceState
+from unilab_metrics.aggregate.folding.run_data import RunData
 from unilab_metrics.storage.bounded_reading import open_regular
 from unilab_metrics.storage.records import encode_record, scan
 from unilab_metrics.storage.segments import SegmentWriter, read_at
@@ -29,7 +29,7 @@ _MAX_BYTES = 1024 * 1024
 
 
 class KnownCursor(msgspec.Struct, frozen=True, array_like=True):
-    """How far a source's records were in the wal, and the attempt that they belong to."""
+    """How far a source's records were in a wal, and the attempt that they belong to."""
 
     incarnation: bytes
     cursor: int
@@ -38,7 +38,8 @@ class KnownCursor(msgspec.Struct, frozen=True, array_like=True):
 
 class Durable(msgspec.Struct, frozen=True, array_like=True):
     """So much of the segments that were written to is on the disk, and what they said by then:
-    the newest update sequence, and each source's cursor."""
+    the newest update sequence, and each source's cursor. ``accounted``: the newest update of which
+    the cursors tell what its sources need not tell again, ``None`` for all of them."""
 
     version: int
     journal: bytes
@@ -48,16 +49,27 @@ class Durable(msgspec.Struct, frozen=True, array_like=True):
     history_bytes: int
     update: int
     cursors: tuple[KnownCursor, ...] = ()
+    accounted: int | None = None
+
+    @property
+    def accounted_update(self) -> int:
+        """As a number."""
+        return self.update if self.accounted is None else min(self.accounted, self.update)
 
 
 _encoder = msgspec.msgpack.Encoder()
 _decoder = msgspec.msgpack.Decoder(Durable)
 
 
-def known_cursors(sources: list[SourceState]) -> tuple[KnownCursor, ...]:
-    """Those of the newest sources."""
-    newest = sources[-MAX_CURSORS:]
-    return tuple(KnownCursor(s.identity.incarnation, s.cursor, s.attempt) for s in newest)
+def known_cursors(data: RunData) -> tuple[KnownCursor, ...]:
+    """Those of the newest sources. What had been in a wal that is lost is in the history, though
+    its source, set back or not here yet, sends it again: the next loss must not make that new."""
+    told = [KnownCursor(bytes.fromhex(who), *known) for who, known in data.told.items()]
+    here = [
+        KnownCursor(s.identity.incarnation, max(s.cursor, s.told_through), s.attempt)
+        for s in data.sources
+    ]
+    return tuple([*told, *here][-MAX_CURSORS:])
 
 
 def durable(
@@ -65,7 +77,7 @@ def durable(
     wal: SegmentWriter,
     history: SegmentWriter,
     update: int,
-    sources: list[SourceState],
+    data: RunData,
 ) -> Durable:
     """What a sync that begins now makes true of the segments that are written to."""
     return Durable(
@@ -76,7 +88,8 @@ def durable(
         history.path.name,
         history.size_bytes,
         update,
-        known_cursors(sources),
+        known_cursors(data),
+        data.told_since if data.told_entries else None,
     )
 
 

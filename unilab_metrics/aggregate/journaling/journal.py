@@ -230,8 +230,8 @@ class Journal:
 
     def _evidence(self) -> Durable:
         """Of what is committed, for when that is on the disk."""
-        wal, history, sources = self._wal.segment, self._history.segment, self.state.data.sources
-        return durable(self.epoch.journal, wal, history, self.committed_update, sources)
+        wal, history, data = self._wal.segment, self._history.segment, self.state.data
+        return durable(self.epoch.journal, wal, history, self.committed_update, data)
 
     # --- segments ------------------------------------------------------------------------
 

@@ -205,9 +205,13 @@ def _complete_state(
 ) -> list[Publication]:
     """What the wal no longer tells, as far as the history does."""
     safe = known.update if known is not None else 0
+    accounted = known.accounted_update if known is not None else 0
+    if state.data.told_entries:
+        accounted = min(accounted, state.data.told_since)
+    state.data.told_since = accounted
     for item in items_since(end.segments, fold.first_update):
         if item.sequence <= end.last:
-            absorb(state, item.sequence, item.entry, item.tags, safe)
+            absorb(state, item.sequence, item.entry, item.tags, accounted)
     # A backend may hold what the history has lost too: its numbers are not given again.
     state.data.next_update = max(state.data.next_update, end.last + 1, safe + 1)
     cursors = known.cursors if known is not None else ()
