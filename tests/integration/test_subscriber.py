@@ -20,6 +20,7 @@ from unilab_metrics.errors import (
 )
 from unilab_metrics.storage.filesystem import private_directory
 from unilab_metrics.subscribe import fetching as fetching_module
+from unilab_metrics.subscribe import line as line_module
 from unilab_metrics.subscribe import subscriber as subscriber_module
 from unilab_metrics.subscribe.asking import NoAnswer
 from unilab_metrics.subscribe.history import HistoryRecord
@@ -165,7 +166,7 @@ def test_answers_that_take_too_long_are_asked_for_in_smaller_parts(
 def test_a_restarted_aggregator_is_found_and_the_cursor_kept(
     start: Start, attach: Attach, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(subscriber_module, "SILENT_S", 0.5)
+    monkeypatch.setattr(line_module, "SILENT_S", 0.5)
     first = start()
     first.commit(10)
     subscriber = attach()
@@ -184,7 +185,7 @@ def test_a_restarted_aggregator_is_found_and_the_cursor_kept(
 def test_entries_that_were_lost_with_the_node_are_replaced(
     start: Start, attach: Attach, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(subscriber_module, "SILENT_S", 0.5)
+    monkeypatch.setattr(line_module, "SILENT_S", 0.5)
     first = start()
     first.commit(10)
     subscriber = attach()
@@ -202,7 +203,7 @@ def test_entries_that_were_lost_with_the_node_are_replaced(
 def test_another_journal_in_the_same_directory_starts_over(
     start: Start, attach: Attach, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(subscriber_module, "SILENT_S", 0.5)
+    monkeypatch.setattr(line_module, "SILENT_S", 0.5)
     first = start()
     first.commit(10)
     subscriber = attach()
@@ -217,7 +218,7 @@ def test_another_journal_in_the_same_directory_starts_over(
 def test_a_stopped_aggregator_is_waited_for(
     start: Start, attach: Attach, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(subscriber_module, "SILENT_S", 0.5)
+    monkeypatch.setattr(line_module, "SILENT_S", 0.5)
     aggregator = start()
     aggregator.commit(3)
     subscriber = attach()

@@ -16,7 +16,7 @@ from far_ranks import FarRanks
 from real_runs import until
 
 from unilab_metrics.run.summary import read_summary
-from unilab_metrics.subscribe import subscriber as subscriber_module
+from unilab_metrics.subscribe import line as line_module
 from unilab_metrics.subscribe import whereabouts
 from unilab_metrics.subscribe.subscriber import Subscriber
 from unilab_metrics.transport import keys, rendezvous, routes
@@ -117,7 +117,7 @@ def test_a_rank_elsewhere_comes_over_tcp_and_one_here_over_ipc(
 def test_a_restarted_aggregator_has_the_same_ports_and_loses_nobody(
     ranks: FarRanks, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(subscriber_module, "SILENT_S", 1.0)
+    monkeypatch.setattr(line_module, "SILENT_S", 1.0)
     ranks.log(times=10)
     before = connection_file(ranks.run_dir)
     with watch(ranks.run_dir) as viewer:

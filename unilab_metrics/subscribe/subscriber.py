@@ -21,13 +21,13 @@ from unilab_metrics.subscribe.earlier_runs import EarlierRuns
 from unilab_metrics.subscribe.fetching import REPLY_TIMEOUT_S, Fetching
 from unilab_metrics.subscribe.files import Files
 from unilab_metrics.subscribe.history import HistoryRecord
+from unilab_metrics.subscribe.line import Line
 from unilab_metrics.subscribe.past_files import Stretch
 from unilab_metrics.subscribe.position import Position
-from unilab_metrics.subscribe.welcome import Admission, await_welcome, taken_out
-from unilab_metrics.subscribe.whereabouts import Contact, RunAtAddress, RunOnDisk, Whereabouts
+from unilab_metrics.subscribe.welcome import await_welcome
+from unilab_metrics.subscribe.whereabouts import RunAtAddress, RunOnDisk, Whereabouts
 from unilab_metrics.transport import keys
 from unilab_metrics.transport.allow_list import WATCH
-from unilab_metrics.transport.diagnosis import Finding
 from unilab_schema.control import Blocks, Head, Latest, RankValues, Snapshot, Updates
 from unilab_schema.updates import Update
 
@@ -36,15 +36,6 @@ if TYPE_CHECKING:
 
 RECENT_ENTRIES = 1000
 """How many entries before the newest one a subscriber gets when it joins."""
-SILENT_S = 3.0
-"""Without a head for this long the subscriber is not connected and looks for another one."""
-SUSPICIOUS_S = 1.5
-"""Heads come once a second; after this silence the aggregator's lease is looked at."""
-RENEW_S = 10.0
-"""Sockets that stay silent are made anew this often."""
-SEARCH_S = 0.5
-REFUSED_S = 2.0
-"""A connection that was refused tries again this often: the key may be allowed again."""
 _RESEND_MS = 20
 
 
@@ -56,21 +47,16 @@ class Subscriber:
     ) -> None:
         """See :meth:`attach` and :meth:`attach_remote`."""
         self._where = where
-        self._contact: Contact | None = None
+        self._line = Line(where)
         self._position = Position(after, recent)
-        self._head_at_s = 0.0
         self._newest: Update | None = None
         self._snapshot: Snapshot | None = None
-        self._connection: BusConnection | None = None
-        self._connected_at_s = 0.0
         self._files = Files(where.bus_dir)
-        self._next_search_s = 0.0
         self._requests = itertools.count(1)
         self._answers = Answers(self._requests.__next__, where.bus_dir)
         self.earlier = EarlierRuns(where.bus_dir.parent if where.bus_dir is not None else None)
         self._fetching = Fetching()
         self._asked_latest_s: float | None = None
-        self._admission = Admission()
 
     @classmethod
     def attach(
@@ -107,8 +93,8 @@ class Subscriber:
         made = cls(where, after=after, recent=recent)
         try:
             made._find_aggregator()
-            if made._connection is not None:
-                await_welcome(made._connection, where.endpoint, key_file)
+            if made._line.connection is not None:
+                await_welcome(made._line.connection, where.endpoint, key_file)
         except BaseException:
             made.close()
             raise
@@ -136,20 +122,13 @@ class Subscriber:
 
     @property
     def connected(self) -> bool:
-        """Whether an aggregator announced something within ``SILENT_S``."""
-        return (
-            self._connection is not None
-            and self._head_at_s >= self._connected_at_s
-            and self._silent_s() < SILENT_S
-        )
+        """Whether an aggregator announced something within ``line.SILENT_S``."""
+        return self._line.is_heard
 
     @property
     def refusal(self) -> KeyRefusedError | None:
-        """Why the aggregator does not let us in any more; asked again every ``REFUSED_S``."""
-        line = self._connection
-        if line is None or not self._admission.refuses(line.finding):
-            return None
-        return taken_out(line.route.announce, self._where.key_file)
+        """Why the aggregator does not let us in any more; asked again every ``line.REFUSED_S``."""
+        return self._line.refusal
 
     @property
     def data_age_s(self) -> float | None:
@@ -159,7 +138,7 @@ class Subscriber:
         """
         if self._newest is None:
             return None
-        head_age_s = time.monotonic() - self._head_at_s
+        head_age_s = time.monotonic() - self._line.heard_at_s
         return self._position.age_s(self._newest, head_age_s, time.time())
 
     def snapshot(self) -> Snapshot | None:
@@ -171,7 +150,7 @@ class Subscriber:
         """Each source's newest values of ``tags`` (empty: the first hundred that there are). Does
         not wait: ``None`` until :meth:`poll` has brought the answer; ask again until then. The
         newest question counts. Only a live run has an answer."""
-        return self._answers.ranks(tags, self.head, self._line())
+        return self._answers.ranks(tags, self.head, self._ask_now())
 
     @property
     def restarts(self) -> int:
@@ -188,12 +167,12 @@ class Subscriber:
     def bins(self, tags: tuple[str, ...], after: int) -> Blocks | NoAnswer | None:
         """A part of the history behind the update sequence ``after`` in brief: whole blocks, with
         these tags. As :meth:`ranks`; without an aggregator from files, at once. Raises ``OSError``."""
-        return self._answers.bins(tags, after, self.head, self._line())
+        return self._answers.bins(tags, after, self.head, self._ask_now())
 
     def stretch(self, after: int, limit: int) -> Stretch | NoAnswer | None:
         """At most ``limit`` entries of the history behind the update sequence ``after``, fewer
         where they are large. As :meth:`bins`; also raises ``UnknownVersionError``."""
-        return self._answers.stretch(after, limit, self.head, self._line())
+        return self._answers.stretch(after, limit, self.head, self._ask_now())
 
     def poll(self, timeout_ms: float) -> list[HistoryRecord]:
         """New entries in order, each once; waits up to ``timeout_ms`` for the first one, or for the
@@ -207,8 +186,8 @@ class Subscriber:
         deadline_s = time.monotonic() + timeout_ms / 1000
         while True:
             self._find_aggregator()
-            line = self._connection
-            entries = self._receive(line) if line else self._files.read(self._position)
+            connection = self._line.connection
+            entries = self._receive(connection) if connection else self._files.read(self._position)
             remaining_ms = (deadline_s - time.monotonic()) * 1000
             if entries or remaining_ms <= 0 or self._answers.has_reply:
                 break
@@ -220,7 +199,7 @@ class Subscriber:
 
     def close(self) -> None:
         """Close sockets and files; idempotent."""
-        self._disconnect()
+        self._line.disconnect()
         self._files.close()
 
     def __enter__(self) -> Self:
@@ -229,59 +208,27 @@ class Subscriber:
     def __exit__(self, *exception: object) -> None:
         self.close()
 
-    def _line(self) -> Send | None:
-        return self._connection.ask if self._connection is not None and self.connected else None
-
-    def _silent_s(self) -> float:
-        return time.monotonic() - max(self._head_at_s, self._connected_at_s)
+    def _ask_now(self) -> Send | None:
+        connection = self._line.connection
+        return connection.ask if connection is not None and self.connected else None
 
     def _find_aggregator(self) -> None:
-        now_s = time.monotonic()
-        if now_s < self._next_search_s:
-            return
-        self._next_search_s = now_s + SEARCH_S
-        if self._connection is None:
-            contact = self._where.look()
-            if contact is not None:
-                self._connect(contact)
-            return
         head = self._position.head
-        has_ended = head is not None and head.ended is not None
-        if self._silent_s() < min(SUSPICIOUS_S, SILENT_S) and not has_ended:
-            return
-        patience_s = REFUSED_S if self._connection.finding == Finding.REFUSED else RENEW_S
-        stale = self._silent_s() > patience_s
-        if stale and self._contact is not None and patience_s == RENEW_S:
-            self._where.was_silent(self._contact)
-        contact = self._where.look()
-        if contact != self._contact or stale:
-            self._disconnect()
-            if contact is not None:
-                self._connect(contact)
-
-    def _connect(self, contact: Contact) -> None:
-        self._files.close()
-        self._connection = BusConnection(contact.route)
-        self._contact = contact
-        self._connected_at_s = time.monotonic()
-        self._fetching.forget()
-        self._asked_latest_s = None
-        self._answers.forget()
-
-    def _disconnect(self) -> None:
-        if self._connection is not None:
-            self._connection.close()
-            self._connection = None
+        if self._line.search(has_ended=head is not None and head.ended is not None):
+            self._files.close()
+            self._fetching.forget()
+            self._asked_latest_s = None
+            self._answers.forget()
 
     def _wait(self, remaining_ms: float) -> None:
-        until_search_ms = max(0.0, (self._next_search_s - time.monotonic()) * 1000)
-        wait_ms = min(remaining_ms, until_search_ms + 1)
-        if self._connection is None:
+        wait_ms = min(remaining_ms, self._line.until_search_ms + 1)
+        connection = self._line.connection
+        if connection is None:
             time.sleep(wait_ms / 1000)
         else:
             # A request that could not be sent yet is tried again soon.
             waiting = self._position.is_behind and not self._fetching.is_waiting
-            self._connection.wait(min(wait_ms, _RESEND_MS) if waiting else wait_ms)
+            connection.wait(min(wait_ms, _RESEND_MS) if waiting else wait_ms)
 
     def _receive(self, connection: BusConnection) -> list[HistoryRecord]:
         received = connection.receive()
@@ -302,7 +249,7 @@ class Subscriber:
         known = self._position.head
         if not self._position.heed(head):
             return
-        self._head_at_s = time.monotonic()
+        self._line.heard_at_s = time.monotonic()
         if known is None or known.epoch != head.epoch:
             self._fetching.forget()
         if known is not None and known.epoch.journal != head.epoch.journal:
