@@ -126,7 +126,7 @@ def _take_update(
     if entry.env_steps is not None:
         data.env_steps = max(data.env_steps or 0, entry.env_steps)
     data.expected_learners = max(data.expected_learners, entry.ranks_expected)
-    reduced = _reduced(state, entry.values, tags)
+    reduced = reduced_of(state, entry.values, tags)
     remember_nonfinite(state, reduced, [], entry.iteration)
     remember_latest(state, reduced, sequence)
     is_forgotten = not is_new and entry.iteration <= forgotten_through(data.sealed_tags)
@@ -142,7 +142,7 @@ def _take_supplement(
     state: AggregatorState, sequence: int, entry: Supplement, tags: tuple[str, ...]
 ) -> None:
     state.data.windows.close(entry.iteration, supplement=True)
-    reduced = _reduced(state, entry.values, tags)
+    reduced = reduced_of(state, entry.values, tags)
     remember_latest(state, reduced, sequence)
     missed_iteration(state, entry.iteration)
     layout, _ = state.layouts.number(reduced.columns)
@@ -163,7 +163,8 @@ def _is_of_rank_zero(entry: EventUpdate) -> bool:
     return entry.source is not None and entry.source.rank == 0
 
 
-def _reduced(state: AggregatorState, values: bytes, tags: tuple[str, ...]) -> Reduced:
+def reduced_of(state: AggregatorState, values: bytes, tags: tuple[str, ...]) -> Reduced:
+    """Values of the history in the order of the state's columns."""
     columns = state.columns.columns(tags)
     order = np.argsort(columns, kind="stable")
     return Reduced(columns[order], unpack_values(values)[order])

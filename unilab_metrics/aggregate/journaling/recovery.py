@@ -3,7 +3,8 @@
 The wal is written and synced first, so history beyond it was lost with a node's power and is cut
 off: its sources send it again. Unless the wal was damaged since, which ``evidence`` shows, or bytes
 with good ones behind them: then the history stays, and the state takes from it what the wal no
-longer tells. Damage of the history is made good from the wal, as far as that goes back.
+longer tells. Damage of the history is made good from the wal, as far as that goes back and is
+exact itself.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from unilab_metrics.aggregate.journaling.history_end import (
     first_hole,
     items_since,
 )
+from unilab_metrics.aggregate.journaling.mending import gone_text, mend
 from unilab_metrics.aggregate.journaling.wal_folding import (
     WAL_KINDS,
     Fold,
@@ -54,7 +56,8 @@ class Recovered(NamedTuple):
     entry whose wal record was never written. ``beyond_wal``: history segments of which
     nothing counts. ``replaced``: those of which nothing counts because all of it is in
     ``missing``. ``wal_fault`` and ``history_fault``: in words, what was safe and is damaged; the
-    next aggregator keeps, or makes good, what the other half tells.
+    next aggregator keeps, or makes good, what the other half tells. ``gone``: in words, what
+    neither does.
     """
 
     state: AggregatorState
@@ -73,6 +76,7 @@ class Recovered(NamedTuple):
     replaced: list[Path]
     wal_fault: str = ""
     history_fault: str = ""
+    gone: str = ""
 
     @property
     def faults(self) -> list[str]:
@@ -115,13 +119,15 @@ def recover(bus_dir: Path) -> Recovered:
     if end.last < last_known and _is_newest(known, history_paths):
         text = f"the history ends at update {end.last:,}, though {last_known:,} had been safe"
         history_fault = text
+    remade = {publication.sequence for publication in fold.missing}
+    gone = [n for n in range(end.last + 1, last_known + 1) if history_fault and n not in remade]
     hole = first_hole(end.segments, fold.first_update)
     if hole:
         history_fault = f"the history is damaged at update {hole:,}"
-    if hole and not fault and not fold.damaged:
-        again = fold_wal(ours, limits, hole - 1)
-        if again.missing and again.missing[0].sequence == hole:
-            fold = fold._replace(missing=again.missing)
+        mended = mend(state, end, hole, fold_wal(ours, limits, hole - 1).missing)
+        gone = [*mended.gone, *gone]
+        if mended.helps:
+            fold = fold._replace(missing=mended.entries)
             end = end_of_history(history_paths, limits, up_to=hole - 1)
             replaced = [p for p in history_paths[len(end.segments) :] if p not in kept]
     return Recovered(
@@ -141,6 +147,7 @@ def recover(bus_dir: Path) -> Recovered:
         replaced,
         fault,
         history_fault,
+        gone_text(gone),
     )
 
 

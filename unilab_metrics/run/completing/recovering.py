@@ -144,6 +144,7 @@ class _Run:
         self.places = [*spool_places(self._settings, []), *spools]
         """Where spools of the run lie, as far as that is known by now."""
         self._faults: list[str] = []
+        self._history_fault = self._gone = ""
         self._unknown: dict[str, str] = {}
         fault = settings_fault(run_dir)
         if fault:
@@ -160,6 +161,7 @@ class _Run:
             lambda: live_processes(places, identities) + processes_without_lease(places), deadline_s
         )
         self._faults = found.faults
+        self._history_fault, self._gone = found.history_fault, found.gone
         if _is_finished(found) and not any(True for _ in spools_in(places)):
             state = found.state
             done = self._complete(lambda held: outcome_of(state, self._run_dir, {}, held), places)
@@ -225,6 +227,8 @@ class _Run:
             refused=left_alone,
             damaged_records=journal.damaged_records if journal else 0,
             faults=self._faults,
+            history_fault=self._history_fault,
+            gone=self._gone,
             late_values=journal.late_values if journal else 0,
             backends=backends,
             removed=removed,

@@ -46,11 +46,7 @@ def recovery_lines(recovery: Recovery) -> list[str]:
     if recovery.late_values:
         late = f"{counted(recovery.late_values, 'value')} for what is complete already"
         lines.append(f"late         {late}: in the journal, in no backend")
-    lines += [
-        f"damage       {fault}; the other half of the journal has it" for fault in recovery.faults
-    ]
-    if recovery.damaged_records and not recovery.faults:
-        lines.append(f"damage       {counted(recovery.damaged_records, 'record')} of the wal")
+    lines += _damage_lines(recovery)
     lines += _backend_lines(recovery)
     lines.append(f"removed      {counted(recovery.removed, 'spool')}")
     lines.append(f"time         {recovery.seconds:.2f} s")
@@ -87,6 +83,7 @@ def recovery_fields(recovery: Recovery) -> dict[str, Any]:
         "dropped_calls": _drops(recovery),
         "damaged_records": recovery.damaged_records,
         "faults": list(recovery.faults),
+        "gone": recovery.gone,
         "late_values": recovery.late_values,
         "backends": [backend._asdict() for backend in recovery.backends],
         "removed_spools": recovery.removed,
@@ -99,6 +96,19 @@ def _adopted(recovery: Recovery) -> str:
     if not recovery.taken:
         return "nothing"
     return f"{counted(records, 'record')} of {counted(len(recovery.taken), 'process', 'processes')}"
+
+
+def _damage_lines(recovery: Recovery) -> list[str]:
+    of_history = recovery.history_fault
+    of_wal = [fault for fault in recovery.faults if fault != of_history]
+    if not of_wal and recovery.damaged_records:
+        of_wal = [f"{counted(recovery.damaged_records, 'record')} of the wal"]
+    kept = "what the history and the spools have of it is kept"
+    lines = [f"damage       {fault}; {kept}" for fault in of_wal]
+    if of_history:
+        made_good = recovery.gone or "the other half of the journal has it"
+        lines.append(f"damage       {of_history}; {made_good}")
+    return lines
 
 
 def _ranks_lines(recovery: Recovery) -> list[str]:
