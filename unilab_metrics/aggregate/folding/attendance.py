@@ -102,6 +102,14 @@ def stay_outside(data: RunData, source: SourceState) -> list[Publication]:
     return []
 
 
+def come_back(data: RunData, source: SourceState) -> None:
+    """It was not lost; or it was a double, and has the place from now on."""
+    source.status, source.ending = "live", ""
+    if source.is_double:
+        source.is_double = False
+        source.attempt = source.joined = data.attempt
+
+
 def leave_out(state: AggregatorState, source: SourceState, gone: SourceGone) -> list[Publication]:
     """Another process has the source's place: what it says, and what of it is in no update yet,
     is late."""

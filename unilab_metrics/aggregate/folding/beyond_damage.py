@@ -163,6 +163,8 @@ class BeyondDamage:
             return
         if isinstance(entry, SourceReturned):
             place.status, place.ending = "live", ""
+            if place.is_double:
+                place.is_double, place.attempt, place.joined = False, self._attempt, self._attempt
             return
         place.status = "finished" if entry.how == "finished" else "lost"
         place.ending = entry.ending

@@ -196,7 +196,7 @@ class AggregatorState:
     def _change_status(self, entry: SourceGone | SourceReturned) -> list[Publication]:
         source = self.data.sources[entry.source]
         if isinstance(entry, SourceReturned):
-            source.status, source.ending = "live", ""
+            attendance.come_back(self.data, source)
             return [self.own_event("returned", entry.text, entry.mono_ns, entry.unix_ns)]
         source.status = "finished" if entry.how == "finished" else "lost"
         source.ending = entry.ending

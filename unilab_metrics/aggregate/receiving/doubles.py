@@ -1,8 +1,9 @@
 """Which of two processes in one place is the second, and what becomes of it. Pure.
 
-One that began while the other was at work is none of the run's: it is refused for as long as it
-lives, and what it leaves is journaled and counted as late. One that began after the other's last
-word takes its place when that is known to be dead, as every restart does.
+One that began while the other was at work is none of the run's: it is refused, and what it leaves
+is journaled and counted as late. A collector, or another rank than 0, that is still there when the
+other one has ended takes its place from then on: it was started as a replacement. One that began
+after the other's last word takes its place when that is known to be dead, as every restart does.
 """
 
 from __future__ import annotations
@@ -13,12 +14,14 @@ from unilab_metrics.aggregate.folding.entries import SourceGone, SourceJoined
 from unilab_metrics.aggregate.folding.sources import SourceState
 from unilab_metrics.aggregate.folding.state import AggregatorState
 from unilab_schema.control import Hello, Reject
-from unilab_schema.identity import Identity
+from unilab_schema.identity import LEARNER, Identity
 
 AtWork = Callable[[SourceState, Identity], bool]
 """Whether a source has said something of its own after another process began."""
 
 _FATE = "what this one logs enters no numbers and will count as late"
+_FATE_UNTIL = "what this one logs until that has ended enters no numbers and will count as late"
+_RETRY_S = 0.5
 
 
 def was_at_work(source: SourceState, identity: Identity) -> bool:
@@ -96,8 +99,35 @@ def turned_away(
     return joined, SourceGone(joined.source, "double", *started, "" if is_told else text)
 
 
-def refusal(occupant: SourceState | None) -> Reject:
+def refusal(state: AggregatorState, occupant: SourceState | None, identity: Identity) -> Reject:
     """For the second process, while it lives. ``occupant``: who has the place."""
     who = "another process" if occupant is None else f"the {occupant.name}"
-    text = f"{who} was at work in this place when this one began: {_FATE}"
-    return Reject("duplicate_rank", text, final=True)
+    may_wait = may_wait_for_place(state, occupant, identity)
+    fate = _FATE_UNTIL if may_wait else _FATE
+    text = f"{who} was at work in this place when this one began: {fate}"
+    return Reject("duplicate_rank", text, final=not may_wait, retry_after_s=_RETRY_S)
+
+
+def may_wait_for_place(
+    state: AggregatorState, occupant: SourceState | None, identity: Identity
+) -> bool:
+    """Whether a double of this attempt may still come into its place: not into rank 0's, which
+    would open an attempt, nor where stamps cannot be compared."""
+    key, zero, data = identity.key, state.learner_zero(), state.data
+    if (key.role == LEARNER and key.rank == 0) or occupant is None or zero is None:
+        return False
+    clocks = {occupant.identity.boot_id, zero.identity.boot_id, identity.boot_id}
+    is_at_work = zero.status == "live" and zero.ended is None and data.ended is None
+    began_ns = max(zero.identity.started_mono_ns, occupant.identity.started_mono_ns)
+    is_of_attempt = zero.joined == data.attempt and identity.started_mono_ns > began_ns
+    return len(clocks) == 1 and is_at_work and is_of_attempt
+
+
+def takes_over(state: AggregatorState, identity: Identity) -> SourceState | None:
+    """Whose place a double, which lives, has from now on; ``None`` while that is at work."""
+    key = identity.key
+    occupant = state.occupant(key.rank, key.role, key.instance)
+    if occupant is None or not may_wait_for_place(state, occupant, identity):
+        return None
+    is_free = occupant.status != "live" or occupant.ended is not None
+    return occupant if is_free else None

@@ -283,7 +283,8 @@ class Ingest:
     def _heard(self, source: SourceState, peer: Peer, sent_unix_ns: int) -> None:
         now = time.monotonic_ns()
         silent_s = (now - peer.heard_mono_ns) / 1e9
-        back = returned(self._core.state, source, silent_s, time.time_ns(), now)
+        state, last = self._core.state, peer.hello_last
+        back = returned(state, source, silent_s, time.time_ns(), now, hello_last=last)
         if back is not None and peer.adopted_upto is None and not self.is_closing:
             say(back.text)
             self._core.fold(back)

@@ -81,8 +81,9 @@ def admit(
     known = state.source_of(identity.incarnation)
     key = identity.key
     occupant = state.occupant(key.rank, key.role, key.instance)
-    if known is not None and known.is_double and not is_orphan:
-        return Admission(refusal=doubles.refusal(occupant))
+    is_double = known is not None and known.is_double and not is_orphan
+    if known is not None and is_double and doubles.takes_over(state, identity) is None:
+        return Admission(refusal=doubles.refusal(state, occupant, identity))
     if known is not None:
         return _known_again(known, hello, is_closing=is_closing)
     if is_closing:
@@ -127,15 +128,31 @@ def _claim(
 
 
 def returned(
-    state: AggregatorState, source: SourceState, silent_s: float, unix_ns: int, mono_ns: int
+    state: AggregatorState,
+    source: SourceState,
+    silent_s: float,
+    unix_ns: int,
+    mono_ns: int,
+    *,
+    hello_last: int = 0,
 ) -> SourceReturned | None:
     """What to fold when a source says something that was taken for lost: over the network a
     silent process cannot be told from a dead one. ``None`` for one that was not, or whose place
-    or attempt is somebody else's by now."""
+    or attempt is somebody else's by now. A double whose place has become free takes it, behind
+    ``hello_last``: the last record that it had when it was told so."""
     data = state.data
     key = source.identity.key
     if source.status != "lost" or source.ended is not None:
         return None
+    if source.is_double:
+        before = doubles.takes_over(state, source.identity)
+        if before is None or source.cursor < hello_last:
+            return None
+        text = (
+            f"{source.name} has taken the place of {before.name}, which has ended; what it said "
+            "before is counted as late"
+        )
+        return SourceReturned(source.index, unix_ns, mono_ns, text)
     is_in_place = state.occupant(key.rank, key.role, key.instance) is source
     if not is_in_place or source.attempt != data.attempt:
         return None
@@ -251,7 +268,9 @@ def _turn_away(
 ) -> Admission:
     """The second process in a place."""
     entries = doubles.turned_away(state, identity, occupant, is_told=not is_orphan)
-    return Admission(entries, refusal=None if is_orphan else doubles.refusal(occupant))
+    if is_orphan or doubles.takes_over(state, identity) is not None:
+        return Admission(entries)
+    return Admission(entries, refusal=doubles.refusal(state, occupant, identity))
 
 
 def _known_again(source: SourceState, hello: Hello, *, is_closing: bool) -> Admission:
