@@ -44,12 +44,14 @@ _ROOM_TIMEOUT_S = 30.0
 
 class Taken(NamedTuple):
     """What was adopted of one source. ``records``: with a sequence, gaps apart. ``lost``:
-    sequences that nobody can read any more, and ``reasons`` why."""
+    sequences that nobody can read any more, and ``reasons`` why; ``is_at_most``: the history may
+    have what some of them said."""
 
     identity: Identity
     records: int
     lost: int
     reasons: tuple[str, ...]
+    is_at_most: bool = False
 
 
 class _TallyingCore(Core):
@@ -151,7 +153,8 @@ class OfflineJournal:
             records = self._core.records[source.index]
             if records or lost or not known:
                 reasons = tuple(self._core.reasons.get(source.index, {}))
-                found.append(Taken(source.identity, records, lost, reasons))
+                is_at_most = lost > 0 and source.perhaps_lost > 0
+                found.append(Taken(source.identity, records, lost, reasons, is_at_most))
         return found
 
     def finish(self) -> bool:

@@ -36,6 +36,7 @@ class SourceState(msgspec.Struct, array_like=True):
     ``told_through``: the last sequence that was in a wal that is lost or damaged.
     ``beyond``: records that lie in a damaged wal, up to ``beyond_last``, behind a hole after the
     cursor. ``unsure``: frames of gaps; whether the history has what they said is not known yet.
+    ``perhaps_lost``: of the lost ones those of which the history may have some after all.
     ``refused``: what the run did not take of what the source has sent, by reason.
     ``troubles``: what the source has met and lost nothing by, as it told last.
     ``is_double``: it began while another process was at work in its place, and is of no attempt.
@@ -75,6 +76,7 @@ class SourceState(msgspec.Struct, array_like=True):
     beyond: bytes = b""
     beyond_last: int = 0
     unsure: int = 0
+    perhaps_lost: int = 0
 
     def refuse(self, reason: str, times: int) -> None:
         """The run has no room for some of what the source has sent."""
@@ -123,6 +125,7 @@ class SourceState(msgspec.Struct, array_like=True):
         """Whether the history has what followed the gaps, and so what was in them."""
         if not is_told:
             self.lost_frames += self.unsure
+            self.perhaps_lost += self.unsure
         self.unsure = 0
 
     def settle_last_gap(self, last_sealed: int | None) -> None:

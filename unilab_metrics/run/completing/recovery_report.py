@@ -8,7 +8,7 @@ from unilab_metrics.aggregate.folding.refused_frames import REFUSED_FRAME
 from unilab_metrics.outcome import RunOutcome
 from unilab_metrics.run.completing.backend_completion import BackendResult
 from unilab_metrics.run.completing.recovery import Recovery
-from unilab_metrics.run.verifying.verify_report import losses_line, ranks_text, total
+from unilab_metrics.run.verifying.verify_report import losses_line, lost_text, ranks_text, total
 from unilab_metrics.wording import counted
 from unilab_schema.identity import Identity
 
@@ -23,7 +23,8 @@ def recovery_lines(recovery: Recovery) -> list[str]:
         ]
     lines = [f"adopted      {_adopted(recovery)}"]
     for taken in recovery.taken:
-        why = f", {taken.lost:,} lost ({'; '.join(taken.reasons) or 'unknown'})"
+        lost = lost_text(taken.lost, is_at_most=taken.is_at_most)
+        why = f", {lost} lost ({'; '.join(taken.reasons) or 'unknown'})"
         lost = why if taken.lost else ""
         lines.append(
             f"             {_name(taken.identity)}: {counted(taken.records, 'record')}{lost}"
@@ -42,7 +43,9 @@ def recovery_lines(recovery: Recovery) -> list[str]:
     how = "" if recovery.ended is None else " (written now)"
     text = f": {outcome.text}" if outcome.text else ""
     lines.append(f"ended        {outcome.status}{text}{how}")
-    lines.append(losses_line(_lost_frames(outcome), _drops(recovery)))
+    is_at_most = any(taken.is_at_most for taken in recovery.taken)
+    drops = _drops(recovery)
+    lines.append(losses_line(_lost_frames(outcome), drops, is_at_most=is_at_most))
     if recovery.late_values:
         late = f"{counted(recovery.late_values, 'value')} for what is complete already"
         lines.append(f"late         {late}: in the journal, in no backend")
@@ -70,6 +73,7 @@ def recovery_fields(recovery: Recovery) -> dict[str, Any]:
                 **_identity_fields(taken.identity),
                 "records": taken.records,
                 "lost": taken.lost,
+                "lost_is_at_most": taken.is_at_most,
                 "reasons": list(taken.reasons),
             }
             for taken in recovery.taken

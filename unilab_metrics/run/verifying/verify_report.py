@@ -44,7 +44,10 @@ def report(verified: Verified) -> list[str]:
     elif verified.lost_frames is None:
         lines.append("losses       unknown: the run left no summary that can be read")
     else:
-        lines.append(losses_line(verified.lost_frames, verified.dropped_calls or {}))
+        sources = () if verified.journal is None else verified.journal.sources
+        is_at_most = any(source.is_at_most for source in sources)
+        drops = verified.dropped_calls or {}
+        lines.append(losses_line(verified.lost_frames, drops, is_at_most=is_at_most))
     if verified.journal is not None:
         lines += [f"note         {note}" for note in verified.journal.notes]
     return lines + [f"not read     {problem}" for problem in verified.unread]
@@ -88,12 +91,20 @@ def refused_frames(verified: Verified) -> int:
     return max((verified.dropped_calls or {}).get(REFUSED_FRAME, 0), of_sources)
 
 
-def losses_line(lost_frames: int, dropped_calls: Mapping[str, int]) -> str:
+def lost_text(lost: int, *, is_at_most: bool) -> str:
+    """How many are lost. ``is_at_most``: some of them may be in the history."""
+    return f"at most {lost:,}" if is_at_most and lost else f"{lost:,}"
+
+
+def losses_line(
+    lost_frames: int, dropped_calls: Mapping[str, int], *, is_at_most: bool = False
+) -> str:
     """What is missing of what was logged. ``lost_frames``: those that were refused included."""
     drops = dict(dropped_calls)
     refused = drops.pop(REFUSED_FRAME, 0)
     why = f" ({refused:,} {REFUSED_FRAME})" if refused else ""
     frames = counted(lost_frames, "frame")
+    frames = f"at most {frames}" if is_at_most and lost_frames else frames
     return f"losses       {frames} lost{why}, dropped: {dropped_text(drops)}"
 
 
@@ -137,7 +148,8 @@ def _journal_lines(journal: JournalFacts | None, *, is_live: bool) -> list[str]:
 
 
 def _source(source: SourceFacts) -> str:
-    parts = [counted(source.journaled, "record"), f"{source.lost:,} lost{_why(source.reasons)}"]
+    lost = lost_text(source.lost, is_at_most=source.is_at_most)
+    parts = [counted(source.journaled, "record"), f"{lost} lost{_why(source)}"]
     if source.refused:
         parts.append(f"{source.refused:,} refused")
     if source.drops:
@@ -153,7 +165,12 @@ def _source(source: SourceFacts) -> str:
 
 def _without_goodbye(source: SourceFacts) -> str:
     if source.state in {LOST, GONE}:
-        return "gone without goodbye (its counts are a lower bound)"
+        known = (
+            "what it dropped last is not known"
+            if source.is_at_most
+            else "its counts are a lower bound"
+        )
+        return f"gone without goodbye ({known})"
     if source.state == ELSEWHERE:
         return f"no goodbye (it is not to be seen from here; it was on {source.host})"
     return f"no goodbye ({source.state})"
@@ -168,8 +185,15 @@ def ranks_text(learners: int, absent: Sequence[int], *, so_far: bool = False) ->
     return f"{came}{' so far' if so_far else ''} (missing {named})"
 
 
-def _why(reasons: Mapping[str, int]) -> str:
-    return f" ({dropped_text(reasons)})" if reasons else ""
+def _why(source: SourceFacts) -> str:
+    if not source.reasons:
+        return ""
+    missing = sum(source.reasons.values())
+    told = missing - source.lost
+    if told <= 0:
+        return f" ({dropped_text(source.reasons)})"
+    which = "all" if told == missing else f"{told:,}"
+    return f" ({dropped_text(source.reasons)}; the history has what {which} of them said)"
 
 
 def _backend_line(backend: BackendFacts, last: int) -> str:

@@ -28,7 +28,8 @@ class SourceFacts(NamedTuple):
     whether its End record is there, which makes the counts exact. ``waiting``: records in its
     spool that the journal lacks, ``None`` if the spool is not here. ``drops``: calls that never
     got a sequence; ``troubles``: what it has met and lost nothing by. ``refused``: records that
-    are journaled and could not be used."""
+    are journaled and could not be used. ``is_at_most``: the history may have what some of the lost
+    ones said."""
 
     key: SourceKey
     pid: int
@@ -43,6 +44,7 @@ class SourceFacts(NamedTuple):
     drops: dict[str, int]
     troubles: dict[str, int]
     refused: int = 0
+    is_at_most: bool = False
 
 
 def source_facts(
@@ -64,6 +66,7 @@ def source_facts(
         source.dropped(),
         dict(source.troubles),
         source.quarantined,
+        source.perhaps_lost > 0,
     )
 
 
