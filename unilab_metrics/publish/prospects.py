@@ -15,6 +15,7 @@ from unilab_metrics.publish.connection import Connection
 from unilab_metrics.publish.delivery import Delivery
 from unilab_metrics.publish.runless import LacksRun
 from unilab_metrics.publish.spool import Spool
+from unilab_metrics.publish.turns import Turn
 from unilab_metrics.storage.held_directory import HeldDirectory
 from unilab_metrics.storage.path_text import path_text
 from unilab_metrics.storage.spool_owner import RunFile
@@ -50,6 +51,7 @@ class Prospects:
         self._find_run = find_run
         self._unopened = unopened
         self._held = HeldDirectory()
+        self._turn = Turn(spool.identity, delivery, find_run)
         self._closing_since_ns = 0
         self._last_try_made = False
         self._put_off_since_ns = 0
@@ -85,7 +87,14 @@ class Prospects:
         """Whether everything is durable (and in every backend, where that is waited for)."""
         delivery = self._delivery
         delivered = delivery.durable >= self._spool.last and self._spool.end_waits is None
-        return delivered and (delivery.run_closed or not self._wait_for_backends)
+        if not delivered or delivery.run_closed or not self._wait_for_backends:
+            return delivered
+        return self._turn.is_followed
+
+    @property
+    def may_say_hello(self) -> bool:
+        """Whether the earlier publishers of this process in our place have been heard."""
+        return self._turn.has_come
 
     @property
     def is_hopeless(self) -> bool:
@@ -164,4 +173,5 @@ class Prospects:
 
     def close(self) -> None:
         """Hold nothing any more; idempotent."""
+        self._turn.end()
         self._held.close()

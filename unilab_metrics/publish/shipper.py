@@ -240,7 +240,7 @@ class Shipper:
         delivery, spool = self._delivery, self._spool
         try:
             now = monotonic_ns()
-            if delivery.hello_due(now):
+            if delivery.hello_due(now) and self.prospects.may_say_hello:
                 hello = Hello(spool.identity, spool.files.first, spool.last, now, time_ns())
                 socket.send(encode_message(hello), zmq.NOBLOCK)
                 delivery.hello_sent(now)
