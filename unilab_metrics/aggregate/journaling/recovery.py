@@ -80,8 +80,8 @@ class Recovered(NamedTuple):
 
     @property
     def faults(self) -> list[str]:
-        """Both, those that there are."""
-        return [fault for fault in (self.wal_fault, self.history_fault) if fault]
+        """Of the wal, of the history, and what is gone, as far as there is any."""
+        return [text for text in (self.wal_fault, self.history_fault, self.gone) if text]
 
 
 def recover(bus_dir: Path) -> Recovered:

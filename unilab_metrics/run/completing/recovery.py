@@ -15,8 +15,8 @@ from unilab_schema.identity import Identity
 class Recovery(NamedTuple):
     """What was done. ``ended``: the text of a ``RunEnded`` that was missing, else ``None``.
     ``late_values``: what is in the journal and in no backend, because its iteration has those
-    tags already or its attempt was replaced. ``faults``: what of the journal was damaged, in words, ``history_fault`` among them;
-    ``gone``: what no half of it has.
+    tags already or its attempt was replaced. ``faults``: what of the journal was damaged, in words,
+    ``history_fault`` and ``gone``, what no half of it has, among them.
     ``elsewhere``: sources without a goodbye whose spools are not on this node. ``refused``:
     spools that were left where they are, or a file that does not say where they lie, and why.
     ``removed``: spool directories. ``absent``: of the ``learners`` that the newest attempt

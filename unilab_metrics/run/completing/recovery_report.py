@@ -104,7 +104,7 @@ def _adopted(recovery: Recovery) -> str:
 
 def _damage_lines(recovery: Recovery) -> list[str]:
     of_history = recovery.history_fault
-    of_wal = [fault for fault in recovery.faults if fault != of_history]
+    of_wal = [fault for fault in recovery.faults if fault not in (of_history, recovery.gone)]
     if not of_wal and recovery.damaged_records:
         of_wal = [f"{counted(recovery.damaged_records, 'record')} of the wal"]
     kept = "what the history and the spools have of it is kept"
