@@ -49,8 +49,9 @@ class RunData(msgspec.Struct, array_like=True):
     ``refused_tags``: names beyond the run's limit, as often as they were announced.
     ``absorbed_attempt``: the one in which the state was completed from the history, because the
     wal was damaged. ``told``: cursor and attempt of sources that are in the history and have not
-    come back since; ``told_entries``: contents of events that are, behind the update ``told_since``;
-    ``passed_stamps``: per rank the source and the stamp of the newest iteration that was sent again.
+    come back since; ``told_entries``: contents of events that are, behind the update
+    ``told_since``; ``passed_stamps``: per rank the source and the stamp of the newest iteration
+    that was sent again.
     ``first_iteration``: the lowest that was sealed, ``None`` if that is not known.
     ``latest_*``: newest value per column of ``columns`` and the update that carried it.
     """

@@ -1,5 +1,5 @@
-"""A history with a hole, made again: from the wal as far as that is exact, the rest from what of the
-history can still be read."""
+"""A history with a hole, made again: from the wal as far as that is exact, the rest from what of
+the history can still be read."""
 
 from __future__ import annotations
 
