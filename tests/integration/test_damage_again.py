@@ -9,9 +9,14 @@ from pathlib import Path
 import pytest
 from killed_run import KilledRun, told
 
-from unilab_metrics.aggregate.folding.entries import EntryKind
+from unilab_metrics.aggregate.folding.entries import (
+    EntryKind,
+    OpenAttempt,
+    SourceJoined,
+    decode_entry,
+)
 from unilab_metrics.aggregate.journaling.evidence import DURABLE_FILE
-from unilab_metrics.aggregate.journaling.recovery import WAL_KINDS
+from unilab_metrics.aggregate.journaling.recovery import WAL_KINDS, recover
 from unilab_metrics.aggregate.leaving.leftovers import SpoolDirectories
 from unilab_metrics.aggregate.offline import OfflineJournal
 from unilab_metrics.run.completing.recovering import recover_run
@@ -84,3 +89,18 @@ def test_what_only_the_history_has_is_known_after_the_next_damage_too(
     if knows == "all":
         assert found.values == expected.values
     assert verify_run(run.run_dir).lost_frames == 0
+
+
+def test_who_comes_back_only_in_the_next_attempt_is_known_too(run: KilledRun) -> None:
+    run.restore()
+    joined = next(r for _, r in run.records("wal") if r.kind == EntryKind.SOURCE_JOINED)
+    entry = decode_entry(joined.kind, joined.payload)
+    assert isinstance(entry, SourceJoined)
+    lose(run, "all", everything)
+    state = recover(run.bus_dir).state
+    cursor, _ = state.data.told[entry.identity.incarnation.hex()]
+    assert cursor > 0
+    assert not state.data.sources
+    state.handle(OpenAttempt(2, 0))
+    state.handle(SourceJoined(0, entry.identity, is_late=True))
+    assert state.data.sources[0].told_through == cursor
