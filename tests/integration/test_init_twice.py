@@ -101,3 +101,24 @@ def test_the_first_close_does_not_wait_for_the_second_one(tmp_path: Path, short_
     with pytest.warns(RuntimeWarning):
         second.close(0)
     end.close()
+
+
+def test_who_closes_the_later_one_has_done_with_the_earlier_ones(made: list[Turn]) -> None:
+    closed: list[str] = []
+    names = ("first", "elsewhere", "second", "third")
+    others = {"elsewhere": OTHER}
+    for name in names:
+        turn(made, run=others.get(name, RUN)).close = lambda _, name=name: closed.append(name)
+    made[2].end_earlier(1.0)
+    assert closed == ["first"]
+    made[0].end()
+    made[3].end_earlier(1.0)
+    assert closed == ["first", "second"]
+
+
+def test_the_publisher_that_was_forgotten_is_closed_with_its_successor(tmp_path: Path) -> None:
+    first = spooled_publisher(tmp_path, find_run=lambda: tmp_path)
+    second = spooled_publisher(tmp_path, find_run=lambda: tmp_path)
+    with pytest.warns(RuntimeWarning, match="unsent"):
+        second.close(0)
+    assert first.is_closing

@@ -51,7 +51,7 @@ class Prospects:
         self._find_run = find_run
         self._unopened = unopened
         self._held = HeldDirectory()
-        self._turn = Turn(spool.identity, delivery, find_run)
+        self.turn = Turn(spool.identity, delivery, find_run)
         self._closing_since_ns = 0
         self._last_try_made = False
         self._put_off_since_ns = 0
@@ -89,12 +89,12 @@ class Prospects:
         delivered = delivery.durable >= self._spool.last and self._spool.end_waits is None
         if not delivered or delivery.run_closed or not self._wait_for_backends:
             return delivered
-        return self._turn.is_followed
+        return self.turn.is_followed
 
     @property
     def may_say_hello(self) -> bool:
         """Whether the earlier publishers of this process in our place have been heard."""
-        return self._turn.has_come
+        return self.turn.has_come
 
     @property
     def is_hopeless(self) -> bool:
@@ -173,5 +173,5 @@ class Prospects:
 
     def close(self) -> None:
         """Hold nothing any more; idempotent."""
-        self._turn.end()
+        self.turn.end()
         self._held.close()

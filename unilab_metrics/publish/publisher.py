@@ -57,6 +57,8 @@ class Publisher(LoopMeasures):
         self._figures = OwnFigures() if figures is None else figures
         self._closing = Closing()
         self._is_exiting = False
+        if shipper is not None:
+            shipper.prospects.turn.close = self.close
         exiting.call_at_exit(self._at_exit)
 
     @property
@@ -194,6 +196,8 @@ class Publisher(LoopMeasures):
         says (at the exit a line of the error output). Idempotent; a second thread waits for
         what comes of it, and is warned if its own ``timeout_s`` is over before. On a terminal,
         rank 0 says after two seconds in one line what it waits for; Ctrl+C ends the wait.
+        Publishers of this process that had the same place of the run before are closed first; one
+        that is closed before a later one does not wait for its backends.
 
         The end of a ``with`` block or of the process does it too, and sees an exception, Ctrl+C
         and (only ``with``) ``sys.exit(n)`` as ``failed``. In a ``finally`` clause say it.
@@ -203,6 +207,8 @@ class Publisher(LoopMeasures):
             try:
                 exiting.forget_exit(self._at_exit)
                 if not self._spool.is_mute:
+                    if self._shipper is not None:
+                        self._shipper.prospects.turn.end_earlier(timeout_s)
                     closing.delivered = deliver_and_close(
                         self._spool,
                         self._shipper,

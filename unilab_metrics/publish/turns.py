@@ -1,7 +1,8 @@
 """Publishers of one process in one place of one run: they come one after the other.
 
 A notebook calls ``init()`` again before it has closed what came before. The first one is heard
-first, and so has the earlier attempt; its end does not wait for those of the later ones.
+first, and so has the earlier attempt; its end does not wait for those of the later ones. Who closes a
+later one has done with the earlier ones too, whose place it needs.
 """
 
 from __future__ import annotations
@@ -30,6 +31,8 @@ class Turn:
         self.identity = identity
         self._delivery = delivery
         self.find_run = find_run
+        self.close: Callable[[float], object] | None = None
+        """Of its publisher, which takes the seconds to wait at most."""
         self._waits_since_ns = 0
         self._earlier = [turn for turn in list(_open) if turn.is_beside(self)]
         _open.append(self)
@@ -57,6 +60,14 @@ class Turn:
         return run_dir is not None and any(
             turn.is_beside(self) and turn.find_run() == run_dir for turn in later
         )
+
+    def end_earlier(self, timeout_s: float) -> None:
+        """Close the open ones that have this one's place; each takes at most ``timeout_s``."""
+        opened = list(_open)
+        run_dir = self.find_run()
+        for turn in opened[: opened.index(self)] if self in opened else []:
+            if turn.close is not None and turn.is_beside(self) and turn.find_run() == run_dir:
+                turn.close(timeout_s)
 
     def end(self) -> None:
         """It is closed; idempotent."""
