@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import sys
 import tempfile
 import threading
@@ -31,6 +32,15 @@ LAUNCHER_NAMES = (
     "RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "GROUP_RANK", "GROUP_WORLD_SIZE",
     "ROLE_RANK", "ROLE_WORLD_SIZE", "NODE_RANK", "MASTER_ADDR", "MASTER_PORT", "CI",
 )  # fmt: skip
+
+# Under nohup or as a shell's background job these are ignored, also by what the tests start.
+for _number, _usual in (
+    (signal.SIGINT, signal.default_int_handler),
+    (signal.SIGHUP, signal.SIG_DFL),
+    (signal.SIGQUIT, signal.SIG_DFL),
+):
+    if signal.getsignal(_number) == signal.SIG_IGN:
+        signal.signal(_number, _usual)
 
 # A loaded machine must not turn a slow example into a failure.
 hypothesis.settings.register_profile("project", deadline=None, max_examples=60)
