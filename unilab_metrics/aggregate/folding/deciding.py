@@ -115,7 +115,8 @@ class Decider:
             self._excuse(iteration)
             return "straggler"
         ready = self._ready_mono_ns.setdefault(key, mono_ns)
-        if any(share.rank in awaited_ranks for share in shares):
+        # Also for a lost rank's successor: what it has logged already would be late.
+        if awaited_ranks:
             self._ready_mono_ns[key] = mono_ns
             return None
         return None if self._must_wait(shares, mono_ns, ready) else "complete"
