@@ -72,7 +72,7 @@ def test_a_killed_rank_is_named_a_new_one_takes_its_place_and_a_second_claim_is_
             (warning,) = told(run_dir, "warning")
             assert warning.startswith(claim)
             assert owner in warning
-            assert "duplicate_rank" in double.do("eval publisher.errors")
+            until(lambda: "duplicate_rank" in double.do("eval publisher.errors"))
             answer = double.end("close 0.5")
             assert answer.startswith("False 10 unsent: these frames wait in ")
             assert owner in answer
