@@ -32,16 +32,9 @@ import numpy as np
 from unilab_sidecar.chart_bins import NO_BINS, Bins, Span, XAxis
 from unilab_sidecar.chart_picker import Picker, pick
 from unilab_sidecar.chart_store import MAX_TAGS
+from unilab_sidecar.key_help import KeyHelp
 
 Overlay = Literal["apart", "together", "scaled"]
-
-
-class KeyHelp(NamedTuple):
-    """``short`` for the edge of the frame, ``long`` for the help."""
-
-    keys: str
-    short: str
-    long: str
 
 
 KEYS = (

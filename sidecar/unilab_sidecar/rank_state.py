@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple
 
 from unilab_sidecar.chart_picker import Picker, pick
-from unilab_sidecar.chart_state import KeyHelp
+from unilab_sidecar.key_help import KeyHelp
 
 Order = Literal["rank", "slowest", "age"]
 ORDERS: tuple[Order, ...] = ("rank", "slowest", "age")

@@ -122,3 +122,24 @@ def test_the_publisher_that_was_forgotten_is_closed_with_its_successor(tmp_path:
     with pytest.warns(RuntimeWarning, match="unsent"):
         second.close(0)
     assert first.is_closing
+
+
+def test_who_interrupts_the_end_of_the_earlier_one_can_still_close_the_later_one(
+    tmp_path: Path,
+) -> None:
+    first = spooled_publisher(tmp_path, find_run=lambda: tmp_path)
+    second = spooled_publisher(tmp_path, find_run=lambda: tmp_path)
+
+    def interrupt(_timeout_s: float) -> None:
+        raise KeyboardInterrupt
+
+    assert first._shipper is not None
+    first._shipper.prospects.turn.close = interrupt
+    with pytest.raises(KeyboardInterrupt):
+        second.close(0)
+    assert not second.is_closing
+    first._shipper.prospects.turn.close = first.close
+    with pytest.warns(RuntimeWarning, match="unsent"):
+        second.close(0)
+    assert first.is_closing
+    assert second.is_closing

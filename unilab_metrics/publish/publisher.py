@@ -203,12 +203,13 @@ class Publisher(LoopMeasures):
         and (only ``with``) ``sys.exit(n)`` as ``failed``. In a ``finally`` clause say it.
         """
         closing = self._closing
+        if self._shipper is not None and not self.is_closing and not self._spool.is_mute:
+            # Before this one begins: whoever interrupts that can still close it, also the exit.
+            timeout_s = self._shipper.prospects.turn.end_earlier(timeout_s)
         if closing.begin():
             try:
                 exiting.forget_exit(self._at_exit)
                 if not self._spool.is_mute:
-                    if self._shipper is not None:
-                        self._shipper.prospects.turn.end_earlier(timeout_s)
                     closing.delivered = deliver_and_close(
                         self._spool,
                         self._shipper,

@@ -39,7 +39,8 @@ ADOPTING_NS = 5_000_000_000
 _SECOND_NS = 1_000_000_000
 _BUSY_SECOND_NS = 200_000_000
 _BEGINNING_NS = 30_000_000_000
-"""Ranks of other nodes look for the aggregator meanwhile, and wait for what rank 0 does for them."""
+"""Ranks of other nodes look for the aggregator meanwhile, and wait for what the process does for
+them that keeps it: rank 0."""
 _PAUSE_S = (0.1, 1.0)
 
 
@@ -171,7 +172,8 @@ class Shipper:
             self._connection.disconnect()
         self._drops.heed_closed(self._delivery.acked)
         self._drops.heed_shortened(self._delivery.acked)
-        is_busy = self._closing or now - self._spool.identity.started_mono_ns < _BEGINNING_NS
+        is_beginning = now - self._spool.identity.started_mono_ns < _BEGINNING_NS
+        is_busy = self._closing or (is_beginning and self._supervise is not None)
         if now - self._last_second_ns >= (_BUSY_SECOND_NS if is_busy else _SECOND_NS):
             self._last_second_ns = now
             self._every_second()

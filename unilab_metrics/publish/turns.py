@@ -61,13 +61,18 @@ class Turn:
             turn.is_beside(self) and turn.find_run() == run_dir for turn in later
         )
 
-    def end_earlier(self, timeout_s: float) -> None:
-        """Close the open ones that have this one's place; each takes at most ``timeout_s``."""
+    def end_earlier(self, timeout_s: float) -> float:
+        """Close the open ones that have this one's place, all within ``timeout_s``. Returns the
+        seconds that are left of it."""
         opened = list(_open)
         run_dir = self.find_run()
+        began_ns = monotonic_ns()
+        left_s = timeout_s
         for turn in opened[: opened.index(self)] if self in opened else []:
             if turn.close is not None and turn.is_beside(self) and turn.find_run() == run_dir:
-                turn.close(timeout_s)
+                turn.close(left_s)
+                left_s = max(timeout_s - (monotonic_ns() - began_ns) / 1e9, 0.0)
+        return left_s
 
     def end(self) -> None:
         """It is closed; idempotent."""

@@ -22,6 +22,7 @@ from unilab_sidecar.chart_panes import (
 from unilab_sidecar.chart_picker import picker_lines
 from unilab_sidecar.chart_state import KEYS, ChartContext, ChartState, window
 from unilab_sidecar.chart_store import MAX_TAGS
+from unilab_sidecar.key_help import edge_hint
 from unilab_sidecar.layout import FRAME_CELLS, FRAME_ROWS, Screen
 from unilab_sidecar.text import Block, Line, Segment, beside, clean, clip, fit, line, line_width
 
@@ -68,7 +69,7 @@ def view(
     else:
         lines = _charts(data, state, columns, rows, unicode=unicode)
     shown = [clip(parts, width) for parts in lines[:room]]
-    hint = "" if state.picker is not None else _hint(width)
+    hint = "" if state.picker is not None else edge_hint(KEYS, width)
     screen = Screen("Charts", hint, shown)
     return screen if unicode else _ascii(screen)
 
@@ -206,16 +207,6 @@ def _nothing_there(data: ChartData, state: ChartState, named: list[Named]) -> Bl
         text = "No value of these tags yet."
     names = ", ".join(clean(one.tag) for one in named)
     return [(), line(Segment(text, "label")), line(Segment(names, "dim"))]
-
-
-def _hint(width: int) -> str:
-    hint = ""
-    for key in KEYS:
-        longer = f"{hint} · " * bool(hint) + f"{key.keys} {key.short}"
-        if len(longer) > width - 4:
-            break
-        hint = longer
-    return hint
 
 
 def _ascii(screen: Screen) -> Screen:

@@ -13,6 +13,7 @@ from unilab_metrics.wording import counted
 from unilab_sidecar import formatting
 from unilab_sidecar.chart_picker import picker_lines
 from unilab_sidecar.flow import flowed
+from unilab_sidecar.key_help import edge_hint
 from unilab_sidecar.layout import FRAME_CELLS, FRAME_ROWS, Screen
 from unilab_sidecar.panels.parts import heading
 from unilab_sidecar.picture import Picture
@@ -71,7 +72,9 @@ def ranks(table: RankTable, picture: Picture, state: RanksState, columns: int, r
     if len(visible) < len(page.lines):
         title = f"Ranks · rows {first + 1:,} to {first + len(visible):,} of {len(page.lines):,}"
     return Screen(
-        fit(title, max(width - 2, 0)), _hint(width), [clip(parts, width) for parts in body[:room]]
+        fit(title, max(width - 2, 0)),
+        edge_hint(KEYS, width),
+        [clip(parts, width) for parts in body[:room]],
     )
 
 
@@ -215,13 +218,3 @@ def _in_trouble(table: RankTable, width: int) -> Block:
         more = f" and {len(found) - _NAMED:,} more" if len(found) > _NAMED else ""
         parts.append(Segment(f"{letter}: {', '.join(named)}{more}", style))
     return flowed(None, parts, width)[:2] if parts else []
-
-
-def _hint(width: int) -> str:
-    hint = ""
-    for key in KEYS:
-        longer = f"{hint} · " * bool(hint) + f"{key.keys} {key.short}"
-        if len(longer) > width - 4:
-            break
-        hint = longer
-    return hint
