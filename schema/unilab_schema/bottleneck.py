@@ -67,8 +67,13 @@ WAITING_PERCENT = 90.0
 """Of its cycle: from here on a collector that waits for actions does little else."""
 
 _IDLE_PERCENT = 50.0
-"""Of its cycle: a late collector that waits for so long is late for another reason than its work."""
+"""Of its cycle: a late collector that waits for so long is late for another reason than its
+work."""
 _INGRESS_PLACES = ("ingress slots", "device commit", "transition post-processing")
+_WRITING_PLACES = ("transition post-processing", "copy into the ingress slot")
+_FULL_SHARE = 0.5
+"""Of the ingress slots: with fewer in use on average, neither they nor the commits that free them
+are what a writer waits for."""
 _MOST_SLOTS = 1e6
 _STAYS = 1.25
 """By how much another cause must exceed the one on the screen to take its place."""
@@ -164,7 +169,7 @@ def _cause_of_late_collector(found: Bottleneck, shares: Shares, shown: Rule | No
     stays = {"ingress": _STAYS, "collector": 1.0 / _STAYS}.get(shown or "", 1.0)
     if write.ms * stays < step_ms:
         return found
-    return Bottleneck("ingress", write, _ingress_evidence(shares), _INGRESS_PLACES, True)
+    return Bottleneck("ingress", write, _ingress_evidence(shares), _ingress_places(shares), True)
 
 
 def _slow_inference(shares: Shares, shown: Rule | None) -> Bottleneck | None:
@@ -210,26 +215,45 @@ def _slow_writes(shares: Shares, shown: Rule | None) -> Bottleneck | None:
         return None
     wait = shares.learner("collector_wait")
     costs_time = None if wait is None or wait.percent is None else wait.percent >= LOW_PERCENT
-    return Bottleneck("ingress", write, _ingress_evidence(shares), _INGRESS_PLACES, costs_time)
+    places = _ingress_places(shares)
+    return Bottleneck("ingress", write, _ingress_evidence(shares), places, costs_time)
 
 
 def _long_submits(shares: Shares, shown: Rule | None) -> Bottleneck | None:
     """Table row 6: slow in the background only, since no slice of the wall is high by now."""
     submit, wait = shares.learner("replay_ingress_h2d_submit"), shares.learner("replay_batch_wait")
-    # Without a wait that is known to be short nobody can say that it costs nothing.
-    if wait is None or wait.percent is None or not wait.percent < LOW_PERCENT:
+    # Without a wait that is known to be short nobody can say that it costs nothing. What is on the
+    # screen stays until the wait is a bottleneck itself.
+    limit = THRESHOLDS["prefetch"].high if shown == "submit" else LOW_PERCENT
+    if wait is None or wait.percent is None or not wait.percent < limit:
         return None
     if submit is None or not _is_high(submit, "submit", shown):
         return None
     look = ("Perfetto", "GPU copy", "ingress commit", "overlaps")
-    return Bottleneck("submit", submit, _texts(wait), look, False)
+    costs_time = False if wait.percent < LOW_PERCENT else None
+    return Bottleneck("submit", submit._replace(is_beside=True), _texts(wait), look, costs_time)
+
+
+def _slots(shares: Shares) -> tuple[float, float] | None:
+    """How many are used of how many, if both are known."""
+    used, depth = shares.ingress_occupancy, shares.ingress_depth
+    if used is None or depth is None or max(abs(used), abs(depth)) >= _MOST_SLOTS:
+        return None
+    return used, depth
 
 
 def _ingress_evidence(shares: Shares) -> tuple[str, ...]:
-    used, depth = shares.ingress_occupancy, shares.ingress_depth
-    known = used is not None and depth is not None and max(abs(used), abs(depth)) < _MOST_SLOTS
-    slots = (f"{used:.1f} of {depth:.0f} ingress slots used",) if known else ()
-    return _texts(shares.learner("collector_wait")) + slots
+    slots = _slots(shares)
+    told = (f"{slots[0]:.1f} of {slots[1]:.0f} ingress slots used",) if slots else ()
+    return _texts(shares.learner("collector_wait")) + told
+
+
+def _ingress_places(shares: Shares) -> tuple[str, ...]:
+    """The table asks first whether the slots are exhausted: where that is known not to be so, what
+    is left is the writing itself."""
+    slots = _slots(shares)
+    is_free = slots is not None and slots[1] > 0 and slots[0] < slots[1] * _FULL_SHARE
+    return _WRITING_PLACES if is_free else _INGRESS_PLACES
 
 
 def _texts(*shares: Share | None) -> tuple[str, ...]:

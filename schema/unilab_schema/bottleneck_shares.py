@@ -22,28 +22,39 @@ _INGRESS_OCCUPANCY = "Train/replay_ingress_occupancy"
 
 class Share(NamedTuple):
     """A phase's milliseconds and its percentage of ``whole``, ``None`` where its clock has no
-    total: APPO's collector reports three values that are no decomposition."""
+    total: APPO's collector reports three values that are no decomposition. ``is_beside``: it runs
+    in the background, so that the percentage says how long it is and not what is lost."""
 
     label: str
     short_label: str
     ms: float
     percent: float | None
     whole: str
+    is_beside: bool = False
 
     @property
     def text(self) -> str:
         """``Collector Wait 31.2 ms, 61.4 % of Iter Wall``."""
         ms = f"{self.label} {milliseconds(self.ms)} ms"
-        return ms if self.percent is None else f"{ms}, {percent(self.percent, 1)} of {self.whole}"
+        if self.is_beside:
+            told = f"{ms} in the background"
+            return told if self.percent is None else f"{told}, as long as {self._of_whole(1)}"
+        return ms if self.percent is None else f"{ms}, {self._of_whole(1)}"
+
+    def _of_whole(self, decimals: int) -> str:
+        return f"{percent(self.percent or 0.0, decimals)} of {self.whole}"
 
     def brief(self, *, short: bool = False) -> str:
-        """``Collector Wait 61 % of Iter Wall`` for narrow screens, ``short`` with the short label."""
+        """``Collector Wait 61 % of Iter Wall`` for narrow screens, ``short`` with the short
+        label."""
         label = self.short_label if short else self.label
+        if self.is_beside:
+            return f"{label} {milliseconds(self.ms)} ms beside"
         if self.percent is None:
             return f"{label} {milliseconds(self.ms)} ms"
         # What is nearly everything is not called everything.
         decimals = 1 if 99.0 < self.percent < 100.0 else 0
-        return f"{label} {percent(self.percent, decimals)} of {self.whole}"
+        return f"{label} {self._of_whole(decimals)}"
 
 
 class Shares(NamedTuple):

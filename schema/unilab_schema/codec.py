@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from unilab_schema import control, frames, identity, updates
+from unilab_schema import control, frames, identity, requests, updates
 
 MAX_FRAME_BYTES = 256 * 1024
 """Largest record payload; checked when encoding, because a receiver can only disconnect."""
@@ -103,8 +103,8 @@ _payload_decoders: dict[int, msgspec.msgpack.Decoder[Any]] = {
 }
 _upward = msgspec.msgpack.Decoder(control.Upward)
 _downward = msgspec.msgpack.Decoder(control.Downward)
-_request = msgspec.msgpack.Decoder(control.Request)
-_reply = msgspec.msgpack.Decoder(control.Reply)
+_request = msgspec.msgpack.Decoder(requests.Request)
+_reply = msgspec.msgpack.Decoder(requests.Reply)
 _head = msgspec.msgpack.Decoder(control.Head)
 _UNDECODABLE = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError, ValueError)
 _VERSION_BYTE = bytes([control.PROTOCOL_VERSION])
@@ -149,12 +149,12 @@ def decode_downward(data: bytes | memoryview) -> control.Downward:
     return _decode_message(_downward, data, "cursor or reject")
 
 
-def decode_request(data: bytes | memoryview) -> control.Request:
+def decode_request(data: bytes | memoryview) -> requests.Request:
     """A subscriber's request. Raises :class:`FrameDecodeError`."""
     return _decode_message(_request, data, "request")
 
 
-def decode_reply(data: bytes | memoryview) -> control.Reply:
+def decode_reply(data: bytes | memoryview) -> requests.Reply:
     """The aggregator's reply to a subscriber. Raises :class:`FrameDecodeError`."""
     return _decode_message(_reply, data, "reply")
 

@@ -1,18 +1,16 @@
 """Messages between processes: tagged msgpack arrays, one ZeroMQ part each.
 
 Up (source to aggregator): :class:`Hello`, :class:`Batch`. Down: :class:`Cursor`,
-:class:`Reject`. To subscribers: :class:`Head` on XPUB; on DEALER/ROUTER the requests
-:class:`Fetch`, :class:`Latest`, :class:`History` and :class:`Ranks` with the replies
-:class:`Updates`, :class:`Snapshot`, :class:`Blocks` and :class:`RankValues`.
+:class:`Reject`. To subscribers: :class:`Head` on XPUB; what they ask for is in
+:mod:`unilab_schema.requests`.
 """
 
 from __future__ import annotations
 
 import msgspec
 
+from unilab_schema.alerts import AlertStatus
 from unilab_schema.identity import Identity, RunInfo, SourceKey
-from unilab_schema.rank_values import RankRow, RankSpread
-from unilab_schema.updates import BinBlock, UpdateLayout
 
 PROTOCOL_VERSION = 1
 """First byte of every message; a receiver refuses versions that it does not know."""
@@ -125,7 +123,8 @@ class SourceStatus(msgspec.Struct, frozen=True, array_like=True):
     """A source as the aggregator sees it. ``state``: ``live``, ``silent`` (nothing for 5 s),
     ``finished``, ``lost``. ``age_s``: since its last batch, ping included; ``frame_age_s``:
     since its last frame. ``bad_messages``: what its connection sent and nobody could read.
-    ``drops``: lost by reason; ``troubles``: what cost nothing."""
+    ``drops``: lost by reason; ``troubles``: what cost nothing. ``ended``: the status that it closed
+    with, empty before it did. ``iteration``: a learner's newest one, ``None`` before the first."""
 
     key: SourceKey
     pid: int
@@ -141,6 +140,8 @@ class SourceStatus(msgspec.Struct, frozen=True, array_like=True):
     bad_messages: int = 0
     figures: SourceFigures | None = None
     troubles: dict[str, int] = {}
+    ended: str = ""
+    iteration: int | None = None
 
 
 class BackendStatus(msgspec.Struct, frozen=True, array_like=True):
@@ -165,7 +166,16 @@ class Head(msgspec.Struct, frozen=True, array_like=True, tag="head"):
     ``refused_connections``: who was not let in, since the aggregator started. ``fetch_port``:
     the TCP port beside this one that answers requests, 0 if there is none. ``answers``: names of
     the requests that it answers beyond ``fetch``, ``latest`` and ``history``; others would be
-    counted as bad messages and not answered.
+    counted as bad messages and not answered. ``node``: what rank 0's node says of itself, by tag
+    (``Node/…``), while no update carries it: before the first, and between long iterations.
+    ``alerts``: the newest ones that are open, oldest first, of ``alerts_open`` in all.
+    ``alert_webhook``: what could not be delivered, empty for nothing.
+    ``training_s``: how long the training has gone on, earlier attempts included, also between
+    updates and while only some ranks are left; ``None`` if nobody says. ``first_iteration``: the
+    lowest of the run that has an update: loops count from 0 or from 1. ``best_mean_reward``: the
+    highest one of the run so far; ``None`` before the first finite one. ``earlier_s``: training
+    time of the attempts before this one; ``attempt_iteration``: the first of this attempt that has
+    an update.
     """
 
     epoch: Epoch
@@ -187,114 +197,16 @@ class Head(msgspec.Struct, frozen=True, array_like=True, tag="head"):
     refused_connections: int = 0
     fetch_port: int = 0
     answers: tuple[str, ...] = ()
-
-
-class Fetch(msgspec.Struct, frozen=True, array_like=True, tag="fetch"):
-    """Ask for the history entries with sequences beyond ``after``, at most ``limit``."""
-
-    request: int
-    after: int
-    limit: int = 1000
-
-
-class Updates(msgspec.Struct, frozen=True, array_like=True, tag="updates"):
-    """History records verbatim, with every layout that they refer to.
-
-    ``last``: sequence of the last record here, or the asked ``after`` when there is none.
-    """
-
-    request: int
-    epoch: Epoch
-    last: int
-    layouts: tuple[UpdateLayout, ...]
-    records: bytes
-
-
-class Latest(msgspec.Struct, frozen=True, array_like=True, tag="latest"):
-    """Ask for the newest value of every tag that the run has shown so far."""
-
-    request: int
-
-
-class Snapshot(msgspec.Struct, frozen=True, array_like=True, tag="snapshot"):
-    """Newest values as of ``update``; ``values`` and ``updates`` are packed ``<d`` and ``<q``
-    in the order of ``tags``: the value and the update sequence that carried it."""
-
-    request: int
-    epoch: Epoch
-    update: int
-    tags: tuple[str, ...]
-    values: bytes
-    updates: bytes
-
-
-class History(msgspec.Struct, frozen=True, array_like=True, tag="history"):
-    """Ask for a long stretch in brief: blocks of updates beyond ``after``, for these tags.
-
-    ``tags``: empty for all. The reply reaches as far as it fits; ask again from its ``last``.
-    What is newer than the last whole block comes with :class:`Fetch`.
-    """
-
-    request: int
-    after: int = 0
-    tags: tuple[str, ...] = ()
-
-
-class Blocks(msgspec.Struct, frozen=True, array_like=True, tag="blocks"):
-    """Answer to :class:`History`. ``complete``: there are no further whole blocks yet.
-
-    ``first`` and ``last``: the history entries that these blocks tell all about, also where they
-    hold none of the tags. Nothing is told where ``last`` is below ``first``; what lies between
-    the asked ``after`` and ``first`` comes with :class:`Fetch`. Both are 0 from aggregators that
-    do not say it.
-    """
-
-    request: int
-    epoch: Epoch
-    blocks: tuple[BinBlock, ...]
-    complete: bool
-    first: int = 0
-    last: int = 0
-
-
-class Ranks(msgspec.Struct, frozen=True, array_like=True, tag="ranks"):
-    """Ask for the newest value that each source has sent of these tags.
-
-    ``tags``: empty for the first hundred that any of them has.
-    """
-
-    request: int
-    tags: tuple[str, ...] = ()
-
-
-class RankValues(msgspec.Struct, frozen=True, array_like=True, tag="rank_values"):
-    """Answer to :class:`Ranks`: a view of the moment, which may be ahead of the journal.
-
-    ``rows`` in the order of their keys, the newest process of each place; ``spreads`` per tag,
-    over all of them. What one message cannot hold is left out and counted: ``left_out_tags`` of
-    those that were asked for, ``left_out_rows`` of the sources. ``mono_ns``: the aggregator's
-    clock. ``expected_learners``: how many learner ranks the run has.
-    """
-
-    request: int
-    epoch: Epoch
-    attempt: int
-    mono_ns: int
-    expected_learners: int
-    tags: tuple[str, ...]
-    rows: tuple[RankRow, ...]
-    spreads: tuple[RankSpread, ...]
-    left_out_tags: int = 0
-    left_out_rows: int = 0
-
-
-class BackendProgress(msgspec.Struct, frozen=True, array_like=True, tag="progress"):
-    """A writer tells the aggregator what its backend holds (on the fetch socket; no reply)."""
-
-    status: BackendStatus
+    node: dict[str, float] = {}
+    alerts: tuple[AlertStatus, ...] = ()
+    alerts_open: int = 0
+    alert_webhook: str = ""
+    training_s: float | None = None
+    first_iteration: int | None = None
+    best_mean_reward: float | None = None
+    earlier_s: float = 0.0
+    attempt_iteration: int | None = None
 
 
 Upward = Hello | Batch
 Downward = Cursor | Reject
-Request = Fetch | Latest | History | Ranks | BackendProgress
-Reply = Updates | Snapshot | Blocks | RankValues

@@ -41,7 +41,11 @@ class SourceKey(msgspec.Struct, frozen=True, array_like=True, order=True):
 
 
 class RunInfo(msgspec.Struct, frozen=True, array_like=True):
-    """What learner rank 0 says about the run; the other sources' copies are ignored."""
+    """What learner rank 0 says about the run; where it never comes, another learner's copy stands in.
+
+    ``reward_tag``: the one tag that means the reward; where it is empty, the names that libraries
+    use are known (``unilab_schema.known_names``).
+    """
 
     algorithm: str = ""
     task: str = ""
@@ -50,6 +54,7 @@ class RunInfo(msgspec.Struct, frozen=True, array_like=True):
     max_iterations: int | None = None
     strict: bool = False
     world_size: int = 1
+    reward_tag: str = ""
 
 
 class Identity(msgspec.Struct, frozen=True, array_like=True):

@@ -41,6 +41,8 @@ BUS_OWNER = "bus"
 _MAX_REMEMBERED = 8192
 """Look-ups that a table remembers; a caller that invents names must not fill the memory."""
 
+_FAMILY_STARTS = tuple({family.tag.partition("*")[0] for family in FAMILIES})
+
 
 class MetricTable:
     """The canonical table plus what users define; pure, owned by one thread.
@@ -130,9 +132,11 @@ class MetricTable:
     def _match(self, tag: str) -> MetricSpec | None:
         if tag in RESERVED:
             return None
-        for family in FAMILIES:
-            if _matches(family.tag, tag):
-                return family
+        # Most of thousands of tags belong to none.
+        if tag.startswith(_FAMILY_STARTS):
+            for family in FAMILIES:
+                if _matches(family.tag, tag):
+                    return family
         best: MetricSpec | None = None
         for pattern, spec in self._families.items():
             if _matches(pattern, tag) and (best is None or len(pattern) >= len(best.tag)):

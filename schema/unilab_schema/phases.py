@@ -7,6 +7,7 @@ nowhere: not as a row, not as a zero in a backend.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from typing import Literal, NamedTuple
 
 from unilab_schema.identity import COLLECTOR, LEARNER, Role
@@ -112,6 +113,11 @@ _LEARNER_PHASES: dict[Family, tuple[PhaseSpec, ...]] = {
     "unknown": (),
 }
 
+_OWN_START, _OWN_END = "Perf/learner_", "_ms"
+_OWN_COLLECTOR_START = "Perf/collector_"
+MAX_OWN = 32
+"""Phases of a user's own that are rows."""
+
 _ENV_STEP = _tick("env_step", "Env Step", "Env Step")
 _COLLECTOR_PHASES: dict[Family, tuple[PhaseSpec, ...]] = {
     "off_policy": (
@@ -137,6 +143,18 @@ _COLLECTOR_PHASES: dict[Family, tuple[PhaseSpec, ...]] = {
     "on_policy": (),
     "unknown": (),
 }
+
+_KNOWN_TAGS = frozenset(
+    phase.tag
+    for table in (_LEARNER_PHASES, _COLLECTOR_PHASES)
+    for phases in table.values()
+    for phase in phases
+)
+_OF_OLD_RUNS = frozenset({
+    "Perf/learner_other_ms", "Perf/learner_pipeline_ms", "Perf/collector_cycle_ms",
+    "Perf/collector_rollout_ms", "Perf/collector_inference_wait_ms",
+})  # fmt: skip
+"""Sums, and what has another name now."""
 
 
 def family_of(algorithm: str) -> Family:
@@ -183,6 +201,84 @@ def phase_names(role: Role, algorithm: str) -> tuple[str, ...]:
     family = family_of(algorithm)
     profiles = table.values() if family == "unknown" else (table.get(family, ()),)
     return tuple(dict.fromkeys(phase.name for profile in profiles for phase in profile))
+
+
+def learner_slices(algorithm: str, there: Iterable[str]) -> tuple[PhaseSpec, ...]:
+    """A learner's exclusive phases in display order: its profile's or, without one, every known one;
+    then those of its user among the tags that are ``there``, in their order, which in an update is the
+    one in which the run has met them first; those of a set, which has none, by name.
+
+    What ``phase("rollout")`` measures has the tag ``Perf/learner_rollout_ms`` and is exclusive, as is
+    everything that is named so and is nothing known: no phase of any algorithm and none of its
+    details, and neither of the sums that old runs have. With a profile that measures parts of its
+    phases, which an off-policy algorithm and APPO have, a name that begins with one of these is a
+    part of it, too.
+    """
+    profile = learner_phases(algorithm) or all_learner_slices()
+    slices = tuple(phase for phase in profile if phase.exclusive)
+    own = [tag for tag in there if tag.startswith(_OWN_START) and _is_own(tag, _OWN_START)]
+    if own and family_of(algorithm) in ("off_policy", "appo"):
+        starts = tuple(f"{_OWN_START}{phase.name}_" for phase in slices)
+        own = [tag for tag in own if not tag.startswith(starts)]
+    if isinstance(there, set | frozenset):
+        own.sort()
+    names = (tag[len(_OWN_START) : -len(_OWN_END)] for tag in own[:MAX_OWN])
+    return (*slices, *(unlisted_phase(LEARNER, name) for name in names))
+
+
+def collector_rows(algorithm: str, there: Iterable[str]) -> tuple[PhaseSpec, ...]:
+    """A collector's phases as rows: its profile's, then those of its user among the tags that are
+    ``there``, in the order that :func:`learner_slices` gives a learner's. A part of a phase, by its
+    name, comes after that one's details. Without a profile, those that are known among the tags.
+
+    What ``phase("inference")`` measures has the tag ``Perf/collector_inference_ms``. The cycle is
+    the profile's own sum, so a user's phase is a detail: beside it or inside one of its parts.
+    """
+    start = _OWN_COLLECTOR_START
+    own = [tag for tag in there if tag.startswith(start) and _is_own(tag, start)]
+    if isinstance(there, set | frozenset):
+        own.sort()
+    rows = list(collector_phases(algorithm))
+    if family_of(algorithm) == "unknown":
+        known = dict.fromkeys(p for some in _COLLECTOR_PHASES.values() for p in some)
+        tags = frozenset(there)
+        rows = [p for p in known if p.tag in tags and p.tag.startswith(_OWN_COLLECTOR_START)]
+    for tag in own[:MAX_OWN]:
+        phase = unlisted_phase(COLLECTOR, tag[len(start) : -len(_OWN_END)])
+        rows.insert(_place(phase, rows), phase._replace(exclusive=False))
+    return tuple(rows)
+
+
+def is_of_its_own(phase: PhaseSpec, rows: Iterable[PhaseSpec]) -> bool:
+    """Whether one of these :func:`collector_rows` is a user's, and by its name no part of another."""
+    return phase.tag not in _KNOWN_TAGS and _whole_of(phase, rows) is None
+
+
+def _whole_of(phase: PhaseSpec, rows: Iterable[PhaseSpec]) -> PhaseSpec | None:
+    """What it is a part of, by its name."""
+    wholes = (one for one in rows if one.exclusive)
+    return next((one for one in wholes if phase.name.startswith(f"{one.name}_")), None)
+
+
+def _place(phase: PhaseSpec, rows: Sequence[PhaseSpec]) -> int:
+    """Behind what it is a part of and that one's other parts, or at the end."""
+    whole = _whole_of(phase, rows)
+    if whole is None:
+        return len(rows)
+    parts = [one == whole or one.name.startswith(f"{whole.name}_") for one in rows]
+    return len(rows) - parts[::-1].index(True)
+
+
+def unlisted_phase(role: Role, name: str) -> PhaseSpec:
+    """The phase of a name that no profile has, of a user's own."""
+    how = "sum" if role == LEARNER else "mean"
+    label = name.replace("_", " ").title()
+    return PhaseSpec(name, f"Perf/{role}_{name}_ms", "ms", True, how, label, label)
+
+
+def _is_own(tag: str, start: str) -> bool:
+    is_named = tag.endswith(_OWN_END) and len(tag) > len(start + _OWN_END)
+    return is_named and tag not in _KNOWN_TAGS and tag not in _OF_OLD_RUNS
 
 
 def all_learner_slices() -> tuple[PhaseSpec, ...]:

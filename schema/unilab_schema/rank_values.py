@@ -10,10 +10,10 @@ from unilab_schema.identity import SourceKey
 class RankRow(msgspec.Struct, frozen=True, array_like=True):
     """A source of this attempt and its newest values.
 
-    ``state``, ``age_s`` and ``frame_age_s``: as in ``control.SourceStatus``. ``iteration``: a
-    learner's newest. ``cursor``: sequence of its newest record. ``values`` and ``ages_s``: packed
-    ``<d`` in the order of the tags; the age is since the value was logged, and NaN where the
-    source has none of the tag. A value that is NaN has an age.
+    ``state``, ``age_s``, ``frame_age_s`` and ``ended``: as in ``control.SourceStatus``.
+    ``iteration``: a learner's newest. ``cursor``: sequence of its newest record. ``values`` and
+    ``ages_s``: packed ``<d`` in the order of the tags; the age is since the value was logged, and
+    NaN where the source has none of the tag. A value that is NaN has an age.
     """
 
     key: SourceKey
@@ -25,10 +25,12 @@ class RankRow(msgspec.Struct, frozen=True, array_like=True):
     cursor: int
     values: bytes
     ages_s: bytes
+    ended: str = ""
 
 
 class RankSpread(msgspec.Struct, frozen=True, array_like=True):
-    """A tag over the sources that are not lost, and have it.
+    """A tag over the sources that have it. Of each role those count that are neither lost nor
+    finished; once there are none, those that are not lost.
 
     ``minimum``, ``mean`` and ``maximum``: over its finite values, ``None`` without any; every
     source counts once. ``lowest`` and ``highest``: who holds them, of equals the first.

@@ -7,17 +7,19 @@ is never persisted.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from unilab_schema.phases import (
     ITERATION_WALL,
     PhaseSpec,
-    all_learner_slices,
     collector_phases,
+    collector_rows,
     family_of,
     find_phase,
+    is_of_its_own,
     learner_phases,
+    learner_slices,
 )
 
 __all__ = [
@@ -32,6 +34,8 @@ __all__ = [
     "collector_active_rate",
     "collector_cycle_ms",
     "collector_phases",
+    "collector_row",
+    "collector_rows",
     "collector_timeline",
     "family_of",
     "find_phase",
@@ -48,13 +52,15 @@ QUIET_PERCENT = 1.0
 _TOLERANCE = 0.005
 _TOLERANCE_MS = 0.01
 _CORE = frozenset({"learner_action_wait", "env_step", "replay_write"})
+_TICK_START = "Perf/collector_"
 _REQUIRED = _CORE | {"inference_request"}
 
 
 class Row(NamedTuple):
     """A line of a timeline. ``tag`` is empty for what is derived; ``ms`` is ``None`` where the
     collector has not reported a row that is always shown; ``percent`` is ``None`` where there
-    is nothing to divide by."""
+    is nothing to divide by. ``detail``: in no sum. ``own``: a detail of the user's that no row
+    contains."""
 
     label: str
     short_label: str
@@ -62,6 +68,7 @@ class Row(NamedTuple):
     ms: float | None
     percent: float | None
     detail: bool = False
+    own: bool = False
 
 
 class LearnerTimeline(NamedTuple):
@@ -77,10 +84,11 @@ class LearnerTimeline(NamedTuple):
 
 
 class CollectorTimeline(NamedTuple):
-    """``cycle_ms`` is ``None`` where the algorithm has no cycle or a part of it is missing."""
+    """``cycle_ms`` is ``None`` where the algorithm has no cycle or a part of it is ``missing``."""
 
     rows: tuple[Row, ...]
     cycle_ms: float | None
+    missing: tuple[PhaseSpec, ...] = ()
 
 
 def learner_timeline(
@@ -126,31 +134,44 @@ def collector_timeline(values: Mapping[str, float], algorithm: str) -> Collector
     """Rows of the collector's own clock.
 
     Off-policy: percentages of the cycle; Learner Action Wait, Env Step and Replay Write are
-    always there, the other rows from 1 % of the cycle on. APPO: its three values, which are
-    no decomposition and have no percentages. Empty for other algorithms, and while no
-    collector has reported.
+    always there, as are phases of the user's own, the other rows from 1 % of the cycle on. APPO:
+    its three values, which are no decomposition and have no percentages, nor have those of an
+    algorithm without a profile, which are what it reports. A user's own are in no sum. Empty for
+    an algorithm without a collector but for these, and while no collector has reported.
     """
-    phases = collector_phases(algorithm)
-    if not any(phase.tag in values for phase in phases):
-        return CollectorTimeline((), None)
-    if family_of(algorithm) != "off_policy":
-        return CollectorTimeline(
-            tuple(
-                Row(phase.label, phase.short_label, phase.tag, _ms(phase, values), None)
-                for phase in phases
-            ),
-            None,
-        )
+    family = family_of(algorithm)
+    phases = collector_rows(algorithm, values)
+    profile = collector_phases(algorithm)
+    if not any(phase.tag in values for phase in profile):
+        # What is missing of a cycle of which nobody times anything need not be said.
+        there = [phase for phase in phases if phase.tag in values]
+        return CollectorTimeline(tuple(collector_row(p, phases, values, None) for p in there), None)
     cycle_ms = collector_cycle_ms(values, algorithm)
     rows: list[Row] = []
     for phase in phases:
-        ms = _ms(phase, values)
-        percent = None if ms is None or cycle_ms is None else _percent(ms, cycle_ms)
-        if phase.name in _CORE or _is_loud(percent):
-            rows.append(
-                Row(phase.label, phase.short_label, phase.tag, ms, percent, not phase.exclusive)
-            )
-    return CollectorTimeline(tuple(rows), cycle_ms)
+        row = collector_row(phase, phases, values, cycle_ms)
+        is_usual = family != "off_policy" or phase.name in _CORE or phase not in profile
+        if is_usual or _is_loud(row.percent):
+            rows.append(row)
+    is_cycle = family == "off_policy"
+    missing = [p for p in profile if is_cycle and p.name in _REQUIRED and p.tag not in values]
+    return CollectorTimeline(tuple(rows), cycle_ms, tuple(missing))
+
+
+def collector_row(
+    phase: PhaseSpec,
+    phases: Sequence[PhaseSpec],
+    values: Mapping[str, float],
+    cycle_ms: float | None,
+) -> Row:
+    """One of the ``phases`` of :func:`~unilab_schema.phases.collector_rows` and its share of the
+    cycle."""
+    ms = _ms(phase, values)
+    percent = None if ms is None or cycle_ms is None else _percent(ms, cycle_ms)
+    is_own = is_of_its_own(phase, phases)
+    # The rollout of APPO has no share of anything: it is no detail of the step above it.
+    is_detail = not phase.exclusive and (is_own or phase.tag.startswith(_TICK_START))
+    return Row(phase.label, phase.short_label, phase.tag, ms, percent, is_detail, is_own)
 
 
 def collector_cycle_ms(values: Mapping[str, float], algorithm: str) -> float | None:
@@ -193,8 +214,7 @@ def collector_active_rate(
 
 
 def _present(values: Mapping[str, float], algorithm: str) -> list[PhaseSpec]:
-    phases = learner_phases(algorithm) or all_learner_slices()
-    return [phase for phase in phases if phase.exclusive and phase.tag in values]
+    return [phase for phase in learner_slices(algorithm, values) if phase.tag in values]
 
 
 def _ms(phase: PhaseSpec, values: Mapping[str, float]) -> float | None:

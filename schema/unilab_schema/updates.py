@@ -106,11 +106,13 @@ class BinBlock(msgspec.Struct, frozen=True, array_like=True):
     """A thousand updates in brief, for pictures of long runs. Carries no update sequence (0).
 
     It covers the updates and supplements among the history entries ``first..last`` (older blocks:
-    updates only); ``*_range`` are the values of their first and last update. Per tag, packed little-endian float64 in the order of
-    ``tags``: ``minimum``, ``maximum`` and ``mean`` over the finite values (NaN where there is
-    none), ``count`` of finite values, the ``latest`` value as it was, and how many were
-    ``not_finite`` (empty in older blocks).
-    Large blocks come in ``parts`` records, each with its own tags.
+    updates only); ``*_range`` are the values of their first and last update. Per tag, packed
+    little-endian float64 in the order of ``tags``: ``minimum``, ``maximum`` and ``mean`` over the
+    finite values (NaN where there is none), ``count`` of finite values, the ``latest`` value as it
+    was, and how many were ``not_finite`` (empty in older blocks).
+    Large blocks come in ``parts`` records, each with its own tags. With ``points`` it covers points
+    and not updates: their steps count as iterations, and nothing is known of ``env_steps``; a
+    record for all tags whose steps and times are the same.
     """
 
     first: int
@@ -129,6 +131,7 @@ class BinBlock(msgspec.Struct, frozen=True, array_like=True):
     part: int = 0
     parts: int = 1
     not_finite: bytes = b""
+    points: bool = False
 
 
 HistoryEntry = (

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from unilab_schema.canonical.bus import BUS_FAMILY, TROUBLE_FAMILY
+from unilab_schema.canonical.node import NODE_FAMILIES
 from unilab_schema.metric_spec import MetricSpec, OverRanks
 
 FAMILIES: tuple[MetricSpec, ...] = (
@@ -29,6 +30,7 @@ FAMILIES: tuple[MetricSpec, ...] = (
     ),
     BUS_FAMILY,
     TROUBLE_FAMILY,
+    *NODE_FAMILIES,
 )
 
 RESERVED: frozenset[str] = frozenset({"reward/", "reward/mean", "reward/mean_ep100"})
