@@ -37,11 +37,33 @@ def tail_lines(data: bytes, count: int, *, is_cut: bool = False) -> list[str]:
 
 def plain_line(line: str) -> str:
     """One line as text: no escape codes, no control characters, no direction overrides, tabs as
-    spaces, of what carriage returns have written over one another the last; cut at 2,000
-    characters with an ellipsis."""
+    spaces, of what carriage returns and backspaces have written over one another the last; cut at
+    2,000 characters with an ellipsis."""
+    if line.isascii() and line.isprintable():
+        return _cut(line.rstrip())
     # The last state of a bar may follow an erased line.
     for part in reversed(line.split("\r")):
-        text = _UNPRINTABLE.sub("", _ESCAPES.sub("", part).expandtabs(_TAB)).rstrip()
+        text = _ESCAPES.sub("", part)
+        if "\b" in text:
+            text = _overstruck(text)
+        text = _UNPRINTABLE.sub("", text.expandtabs(_TAB)).rstrip()
         if text:
-            return text if len(text) <= MAX_LINE_CHARS else text[: MAX_LINE_CHARS - 1] + "…"
+            return _cut(text)
     return ""
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= MAX_LINE_CHARS else text[: MAX_LINE_CHARS - 1] + "…"
+
+
+def _overstruck(text: str) -> str:
+    """What is left where backspaces go back and further characters write over."""
+    shown: list[str] = []
+    at = 0
+    for character in text:
+        if character == "\b":
+            at = max(at - 1, 0)
+            continue
+        shown[at : at + 1] = [character]
+        at += 1
+    return "".join(shown)

@@ -79,6 +79,26 @@ class DamagedFileError(StorageError):
         self.offset_bytes = offset_bytes
 
 
+class UnreadSettingsError(DamagedFileError):
+    """The settings of a run on which no aggregator is at work: nobody can tell who else is."""
+
+
+class IrregularFileError(StorageError, OSError):
+    """What has the name of a file of ours is a pipe, a device, a directory or a symlink: no part of
+    it is read. Facts: ``path``, ``reason``, ``errno``."""
+
+    exit_code = ExitCode.DAMAGED
+
+    def __init__(self, path: Path | str, reason: str, error_number: int = errno.EINVAL) -> None:
+        super().__init__(path, reason)
+        self.errno = error_number
+        self.strerror = reason
+        self.filename = os.fspath(path)
+
+    def __str__(self) -> str:
+        return f"{self.path}: {self.reason}"
+
+
 class UnknownVersionError(StorageError):
     """A file of a format that this version does not know. Facts: ``found``, ``known``."""
 
@@ -101,10 +121,6 @@ class MissingPackageError(UnilabMetricsError):
 
 class SpoolError(StorageError):
     """The spool of a process cannot be made or read."""
-
-
-class JournalError(StorageError):
-    """The aggregator's journal cannot be made, read or continued."""
 
 
 class LeaseHeldError(UnilabMetricsError):
@@ -187,6 +203,29 @@ class NoLiveRunError(UnilabMetricsError):
     """The user has no live run on this machine, or none answers at an address."""
 
     exit_code = ExitCode.NO_LIVE_RUN
+
+
+class SshTargetError(UnilabMetricsError):
+    """A text that names no run of another machine. Facts: ``text``, ``reason``."""
+
+    exit_code = ExitCode.USAGE
+
+    def __init__(self, text: str, reason: str) -> None:
+        super().__init__(f"{text} {reason}; write HOST:RUN_DIR or ssh://USER@HOST:PORT/RUN_DIR")
+        self.text = text
+        self.reason = reason
+
+
+class SshError(UnilabMetricsError):
+    """A run of another machine that cannot be reached over ssh. Facts: ``destination``, ``reason``.
+    ``exit_code`` tells why: 1 no ssh here, 2 its options, 4 no connection, 5 not let in.
+    """
+
+    def __init__(self, destination: str, reason: str, exit_code: int) -> None:
+        super().__init__(f"ssh {destination}: {reason}")
+        self.destination = destination
+        self.reason = reason
+        self.exit_code = exit_code
 
 
 class VerificationError(UnilabMetricsError):

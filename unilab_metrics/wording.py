@@ -1,4 +1,4 @@
-"""Numbers in sentences, as all commands and logs say them. Pure."""
+"""Words that all commands and logs say alike. Pure."""
 
 from __future__ import annotations
 
@@ -11,3 +11,11 @@ def counted(number: int, one: str, more: str = "") -> str:
 def agreeing(number: int, one: str, more: str = "") -> str:
     """The word without its number: ``agreeing(2, "waits", "wait")``."""
     return one if number == 1 else more or f"{one}s"
+
+
+def lost_how(ending: str) -> str:
+    """What follows the name of a process that said no goodbye: ``was killed by SIGKILL``.
+    ``ending``: as of ``outcome.SourceOutcome``."""
+    if ending.startswith(("SIG", "signal")):
+        return f"was killed by {ending}"
+    return f"ended without close(), with {ending}" if ending else "ended without close()"

@@ -17,19 +17,19 @@ from pathlib import Path
 
 import zmq
 
+from unilab_metrics.aggregate.alerting.alerts import Alerts
 from unilab_metrics.aggregate.announcing.announcer import Announcer
 from unilab_metrics.aggregate.closing import Closing
 from unilab_metrics.aggregate.core import Core
 from unilab_metrics.aggregate.endurance import Endurance, needing, raise_descriptor_limit
-from unilab_metrics.aggregate.folding.attendance import words_on_absent
 from unilab_metrics.aggregate.journaling.blocks import BlockStore
 from unilab_metrics.aggregate.journaling.journal import Journal
+from unilab_metrics.aggregate.leaving.adopting import STEP_NS
 from unilab_metrics.aggregate.leaving.awaited import awaited
-from unilab_metrics.aggregate.leaving.beside import Beside
 from unilab_metrics.aggregate.leaving.left_elsewhere import LeftElsewhere
 from unilab_metrics.aggregate.leaving.leftovers import SpoolDirectories
 from unilab_metrics.aggregate.leaving.liveness import Liveness
-from unilab_metrics.aggregate.leaving.newcomers import Announced, Newcomers
+from unilab_metrics.aggregate.leaving.unheard import Unheard
 from unilab_metrics.aggregate.options import Options
 from unilab_metrics.aggregate.patience import Patience, everyone_is_gone
 from unilab_metrics.aggregate.presence import Presence, connection_file, hide
@@ -127,7 +127,7 @@ class _Aggregator:
             )
             try:
                 self._open()
-                with closing(self._liveness):
+                with closing(self._liveness), closing(self._alerts):
                     return self._loop()
             finally:
                 with closing(self._endpoints):
@@ -146,7 +146,7 @@ class _Aggregator:
             peer=lambda source: self._ingest.peer(source),  # noqa: PLW0108
             is_out_of_sight=lambda source: self._liveness.is_out_of_sight(source),  # noqa: PLW0108
         )
-        self._ingest = Ingest(
+        self._ingest: Ingest = Ingest(
             self._core,
             endpoints.sockets.ingest,
             # The two rooms need each other: looked up when called, not when built.
@@ -164,16 +164,26 @@ class _Aggregator:
             lost_after_s=self._options.lost_after_s,
             peer=self._ingest.peer,
             bus_dir=self._bus_dir,
+            step_ns=STEP_NS,
         )
-        self._newcomers = Newcomers(self._spools.roots, self._is_known)
-        self._beside = Beside(self._ingest.peers, self._is_known)
-        self._announced = Announced(
-            self._core.state.data,
-            endpoints.announced_ranks,
+        self._unheard = Unheard(
+            self._core.state,
+            self._ingest.peers,
+            self._spools.roots,
+            announced_ranks=endpoints.announced_ranks,
             listens=bool(endpoints.tcp.ingest),
         )
         self._writers = Writers(self._core, self._options.backends)
-        meter = BusMeter(self._ingest.peers, self._core.commits, self._bad_messages)
+        self._alerts = Alerts(
+            self._core,
+            self._writers,
+            self._options,
+            peer=self._ingest.peer,
+            run_dir=self._run_dir,
+        )
+        meter = BusMeter(
+            self._ingest.peers, self._core.commits, self._bad_messages, self._options.node
+        )
         self._core.bus_news = meter.news
         self._announcer = Announcer(
             self._core,
@@ -183,20 +193,12 @@ class _Aggregator:
             writers=self._writers,
             meter=meter,
         )
+        self._announcer.webhook_trouble = lambda: self._alerts.webhook_trouble
         endpoints.register(self._poller)
-        journal = self._core.epoch.journal
-        file = connection_file(
-            self._run_dir, endpoints, journal=journal, launch=self._options.launch
-        )
+        journal, launch = self._core.epoch.journal, self._options.launch
+        file = connection_file(self._run_dir, endpoints, journal=journal, launch=launch)
         self._presence = Presence(self._run_dir, file)
         self._presence.show()
-
-    def _unheard(self) -> list[str]:
-        absent = words_on_absent(self._core.state.data)
-        return [*([absent] if absent else []), *self._beside.unheard()]
-
-    def _is_known(self, incarnation: bytes) -> bool:
-        return self._core.state.source_of(incarnation) is not None
 
     def _bad_messages(self) -> int:
         return self._ingest.bad_messages + self._announcer.bad_messages
@@ -206,7 +208,8 @@ class _Aggregator:
         # somebody else can take their places.
         self._endurance.attempt("spools", self._liveness.check)
         self._turn()
-        while not self._is_over():
+        ending = self._closing()
+        while ending.is_put_off() or not self._is_over():
             self._turn()
         if not self._core.state.data.sources:
             say("no source connected; ending")
@@ -215,7 +218,7 @@ class _Aggregator:
             self._finish_turn()
             say("ended by SIGTERM while sources live; their frames wait in the spools")
             return ExitCode.UNEXPECTED
-        return self._closing().run()
+        return ending.run()
 
     def _closing(self) -> Closing:
         return Closing(
@@ -227,22 +230,18 @@ class _Aggregator:
             announcer=self._announcer,
             writers=self._writers,
             endurance=self._endurance,
-            unheard=self._unheard,
+            unheard=self._unheard.words,
             turn=self._turn,
             write_summary=self._write_summary,
         )
 
     def _is_over(self) -> bool:
         is_held = self._left_elsewhere.is_waited_for(time.monotonic_ns())
-        if is_held or not self._patience.is_over(self._awaited_ranks):
+        if is_held or not self._patience.is_over(self._unheard.ranks):
             return False
         # What would take the end back later comes before it.
         self._endurance.attempt("spools", self._liveness.check_for_the_last_time)
-        return self._patience.is_over(self._awaited_ranks)
-
-    def _awaited_ranks(self) -> frozenset[int]:
-        beside = self._beside.ranks(time.monotonic_ns())
-        return self._newcomers.ranks() | self._announced.ranks() | beside
+        return self._patience.is_over(self._unheard.ranks)
 
     def _awaited(self) -> str:
         return awaited(
@@ -259,14 +258,17 @@ class _Aggregator:
         self._has_more = self._ingest.drain()
         self._endurance.attempt("subscribers", self._announcer.serve)
         now = time.monotonic_ns()
-        if now - self._checked_mono_ns >= _LIVENESS_INTERVAL_NS:
+        if self._liveness.is_unfinished or now - self._checked_mono_ns >= _LIVENESS_INTERVAL_NS:
             self._checked_mono_ns = now
             self._endurance.attempt("spools", self._liveness.check)
             if self._core.state.data.ended is None or self._ingest.is_closing:
                 # A writer would take the end of an earlier attempt for its own end.
                 hurry = self._ingest.is_closing
                 self._endurance.attempt("writers", partial(self._writers.look_after, hurry=hurry))
-        self._core.seal_due(self._newcomers.ranks)
+        if not self._liveness.holds_seals():
+            self._core.seal_due(self._unheard.newcomers)
+        self._has_more |= self._core.has_due or self._liveness.is_unfinished
+        self._alerts.look()
         self._finish_turn()
 
     def _hide(self) -> None:
@@ -278,6 +280,7 @@ class _Aggregator:
         now = time.monotonic_ns()
         if now - self._turned_mono_ns > _PAUSE_NS:
             self._core.decider.resumed(now)
+            self._alerts.resumed(now - self._turned_mono_ns)
         self._turned_mono_ns = now
 
     def _finish_turn(self) -> None:
@@ -287,6 +290,7 @@ class _Aggregator:
         self._check_lease()
         self._endurance.attempt("connection file", self._presence.look)
         self._ingest.answer()
+        self._alerts.deliver()
         self._announcer.announce()
 
     def _check_lease(self) -> None:

@@ -12,6 +12,7 @@ from unilab_metrics.aggregate.endurance import Endurance
 from unilab_metrics.aggregate.folding.entries import RunEnd
 from unilab_metrics.aggregate.leaving.liveness import Liveness
 from unilab_metrics.aggregate.outcome import end_status, outcome_of
+from unilab_metrics.aggregate.patience import everyone_is_gone
 from unilab_metrics.aggregate.process_log import say
 from unilab_metrics.aggregate.receiving.ingest import Ingest
 from unilab_metrics.aggregate.writers import Writers
@@ -22,6 +23,7 @@ _SAY_CLOSED_NS = 500_000_000
 _FULL_DISK_NS = 10_000_000_000
 """How long the end of a run waits for a disk that is full or fails; as its writers do."""
 _TELL_NS = 5_000_000_000
+_TELL_EARLY_NS = 3_000_000_000
 
 
 class Closing:
@@ -56,6 +58,22 @@ class Closing:
         self._turn = turn
         self._write_summary = write_summary
         self._began_mono_ns = 0
+        self._gone_mono_ns: int | None = None
+        self._is_told_early = False
+
+    def is_put_off(self) -> bool:
+        """Whether everyone is gone and what they left is still being sealed. That may take longer
+        than readers of the summary wait, so it is written before, once."""
+        core, now = self._core, time.monotonic_ns()
+        if not core.has_due or not everyone_is_gone(core.state.data):
+            self._gone_mono_ns = None
+            return False
+        if self._gone_mono_ns is None:
+            self._gone_mono_ns = now
+        if not self._is_told_early and now - self._gone_mono_ns > _TELL_EARLY_NS:
+            self._is_told_early = True
+            self._summarise()
+        return True
 
     def run(self) -> int:
         """Returns the process's exit code."""

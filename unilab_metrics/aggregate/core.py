@@ -12,7 +12,7 @@ from unilab_metrics import crash_points
 from unilab_metrics.aggregate.folding.deciding import Decider
 from unilab_metrics.aggregate.folding.ending import withdrawal
 from unilab_metrics.aggregate.folding.entries import BusNews, Entry, Notice, Seal
-from unilab_metrics.aggregate.folding.state import AggregatorState
+from unilab_metrics.aggregate.folding.state import AggregatorState, Publication
 from unilab_metrics.aggregate.journaling.blocks import BlockStore
 from unilab_metrics.aggregate.journaling.journal import Journal
 from unilab_metrics.aggregate.process_log import say
@@ -23,6 +23,8 @@ from unilab_metrics.storage.records import Record
 from unilab_schema.control import Epoch
 
 RETRY_NS = 1_000_000_000
+SEALING_NS = 50_000_000
+"""How long the loop seals at a time before it answers others."""
 SYNC_INTERVAL_NS = 50_000_000
 LARGE_BYTES = 4 * 1024 * 1024
 STALL_NS = 10_000_000_000
@@ -57,11 +59,14 @@ class Core:
         self._rotation = SaidOnce()
         self.untold: list[str] = []
         """Troubles of the disk that are over and no event: nothing follows the run's end."""
+        self.has_due = False
         self.full_reason = ""
         """Why commits fail now; empty while they do not."""
         self.commits = CommitTimes()
         self.bus_news: Callable[[int], BusNews | None] = _no_news
         """What the next seal tells of the bus, as of a monotonic time."""
+        self.heed: Callable[[list[Publication]], None] = _heed_nothing
+        """Hears what the history gains, before that is committed."""
 
     @property
     def epoch(self) -> Epoch:
@@ -82,9 +87,12 @@ class Core:
 
     def _fold(self, entry: Entry, records: list[Record] | None = None) -> None:
         self.journal.append(entry)
+        began = time.thread_time_ns()
         published = self.state.handle(entry, records)
+        self.journal.snapshots.folded(time.thread_time_ns() - began)
         self.journal.publish(published)
         self.blocks.add(published)
+        self.heed(published)
 
     def notice(self, kind: str, text: str) -> None:
         """An event of the aggregator's own. Nothing that is only told follows the run's end."""
@@ -94,13 +102,18 @@ class Core:
         self.fold(Notice(kind, text, time.monotonic_ns(), time.time_ns()))
 
     def seal_due(self, awaited_ranks: Callable[[], frozenset[int]]) -> None:
-        """Seal every iteration whose time has come. ``awaited_ranks``: see ``due``."""
+        """Seal the iterations whose time has come, for a while: :attr:`has_due` says whether some
+        are left. ``awaited_ranks``: see ``due``."""
+        self.has_due = False
         if not (self.state.data.windows.open or self.state.data.windows.late):
             return
         now = time.monotonic_ns()
         awaited = awaited_ranks()
         while (seal := self.decider.due(now, time.time_ns(), awaited)) is not None:
             self._seal(seal)
+            if time.monotonic_ns() - now > SEALING_NS:
+                self.has_due = True
+                return
 
     def seal_all(self) -> None:
         """Seal what is open; nobody can add to it any more."""
@@ -213,6 +226,10 @@ class Core:
 
 def _no_news(_mono_ns: int) -> BusNews | None:
     return None
+
+
+def _heed_nothing(_published: list[Publication]) -> None:
+    return
 
 
 class _Trouble:

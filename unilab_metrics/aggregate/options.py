@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from unilab_metrics.helper_life import Heard, Trouble
 
@@ -28,13 +28,30 @@ class BackendProcess(Protocol):
         ...
 
 
+class NodeSample(NamedTuple):
+    """What this node says of itself, by ``Node/…`` tag, and when it was read (0: never)."""
+
+    mono_ns: int
+    values: Mapping[str, float]
+
+
+NodeFigures = Callable[[int], NodeSample]
+"""The newest sample as of a monotonic time; never blocks, never raises."""
+
+
+def no_figures(_now_mono_ns: int) -> NodeSample:
+    """Of a node that nobody samples."""
+    return NodeSample(0, {})
+
+
 @dataclass(frozen=True, kw_only=True)
 class Options:
     """``start_grace_s``: how long to wait for the first source. ``lost_after_s``: silence of a
     source on another node after which it is dead. ``drain_s``: how long the backends may take
     at the end, and how long SIGTERM waits for the sources. ``bind``: where to listen on TCP,
     empty for not at all; ``job_address``: a host of the same job, for finding out which of our
-    addresses the others reach."""
+    addresses the others reach. ``alerts``: rules of users. ``alert_webhook``: a URL, empty for
+    none. ``node``: what this node says of itself."""
 
     spool_directories: Sequence[Path] = ()
     start_grace_s: float = 60.0
@@ -44,4 +61,7 @@ class Options:
     launch: str = ""
     bind: str = ""
     job_address: str = ""
+    alerts: Sequence[str] = ()
+    alert_webhook: str = ""
+    node: NodeFigures = no_figures
     backends: Mapping[str, BackendProcess] = field(default_factory=dict[str, BackendProcess])

@@ -49,7 +49,9 @@ class Patience:
             return alive_s > self._options.start_grace_s
         if not everyone_is_gone(data):
             return False
-        has_begun = not missing_learners(data) or data.last_iteration is not None
+        has_begun = missing_learners(data) <= data.waived
+        # Asked also while the others have their time anyway: each newcomer's own begins with that.
+        is_awaited = bool(newcomers())
         if not has_begun and alive_s <= min(self._options.start_grace_s, _ABSENT_GRACE_S):
             return False
-        return not newcomers()
+        return not is_awaited

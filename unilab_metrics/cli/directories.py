@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
+import re
 import shlex
 from pathlib import Path
 
 from unilab_metrics.config import RUN_CONFIG_FILE
-from unilab_metrics.errors import RunNotFoundError
+from unilab_metrics.errors import RunNotFoundError, SshTargetError
 from unilab_metrics.transport.rendezvous import bus_directory
 
 
@@ -39,4 +40,24 @@ def _hint(path: Path) -> str:
 def _what_it_is(path: Path) -> str:
     if path.is_symlink():
         return "is a link that leads to no directory"
-    return "is no directory" if os.path.lexists(path) else "no such directory"
+    if os.path.lexists(path):
+        return "is no directory"
+    return _elsewhere(os.fspath(path)) or "no such directory"
+
+
+def _elsewhere(text: str) -> str:
+    from unilab_metrics.subscribe.ssh.target import copying, is_ssh_target, parse_target
+
+    # Of an address a path keeps one slash only.
+    text = re.sub(r"^ssh:/(?=[^/])", "ssh://", text)
+    if not is_ssh_target(text):
+        return ""
+    try:
+        target = parse_target(text)
+    except SshTargetError:
+        return ""
+    if not target.path:
+        return "is a machine; only `attach` and `serve` look at runs of others"
+    return (
+        f"is on another machine; `attach` shows it while it is live, and `{copying(target)}` later"
+    )

@@ -25,6 +25,9 @@ Exit codes
 """
 
 
+_AGAIN = "as above"
+
+
 @click.command(epilog=_EPILOG)
 @click.argument("run_dir", type=click.Path(file_okay=False, path_type=Path), required=False)
 @click.option("--json", "as_json", is_flag=True, help="One JSON object instead of lines.")
@@ -38,7 +41,7 @@ def doctor(run_dir: Path | None, *, as_json: bool, verbose: bool) -> int:
     from unilab_metrics.run.doctor.examination import examine_machine, examine_run
     from unilab_metrics.run.doctor.finding import ERROR, INFO, OK, worst
     from unilab_metrics.transport.registry import look_for_live_run
-    from unilab_metrics.wording import agreeing, counted
+    from unilab_metrics.wording import counted
 
     if run_dir is None:
         live = look_for_live_run()
@@ -55,13 +58,17 @@ def doctor(run_dir: Path | None, *, as_json: bool, verbose: bool) -> int:
         }
         say_json(json.dumps(report, indent=2))
     else:
-        say("no live run on this machine" if found is None else str(found))
+        chosen = "newest live run: " if run_dir is None else ""
+        say("no live run on this machine" if found is None else f"{chosen}{found}")
+        told: set[str] = set()
         for finding in findings:
             if verbose or not (finding.level == OK or finding.is_detail):
-                for line in finding.lines():
+                is_known = bool(finding.fix) and finding.fix in told
+                told.add(finding.fix)
+                for line in (finding._replace(fix=_AGAIN) if is_known else finding).lines():
                     say(line)
         well = sum(finding.level == OK for finding in findings)
         judged = sum(finding.level != INFO for finding in findings)
         hidden = "" if verbose or not well else " (-v shows them)"
-        say(f"{well} of {counted(judged, 'finding')} {agreeing(well, 'is', 'are')} well{hidden}")
+        say(f"{well} of {counted(judged, 'check')} passed{hidden}")
     return ExitCode.UNHEALTHY if level == ERROR else ExitCode.OK

@@ -7,7 +7,8 @@ from typing import Any
 
 import click
 
-_FLAGS = ("lines", "plain", "json", "once", "cursor")
+_FLAGS = ("lines", "plain", "json", "once", "cursor", "bell", "allow-control")
+_OF_TEXT = ("lines", "plain", "json", "once")
 _VALUES = ("filter", "interval", "theme")
 _OPTIONS = (
     click.option("--lines", is_flag=True, help="A line every few seconds instead of a screen."),
@@ -36,6 +37,7 @@ _OPTIONS = (
         help="More than ASCII on the screen; by default what the locale says.",
     ),
     click.option("--cursor", is_flag=True, help="Leave the terminal's cursor visible."),
+    click.option("--bell", is_flag=True, help="Ring the terminal's bell when an alert opens."),
 )
 
 
@@ -46,9 +48,17 @@ def look_options(command: Callable[..., Any]) -> Callable[..., Any]:
     return command
 
 
+def is_screen(look: Mapping[str, object]) -> bool:
+    """Whether none of them asks for lines of text."""
+    return not any(look.get(name) for name in _OF_TEXT)
+
+
 def sidecar_options(look: Mapping[str, object]) -> list[str]:
-    """The same for the sidecar's command line."""
-    options = [f"--{name}" for name in _FLAGS if look.get(name)]
+    """The same for the sidecar's command line. Raises ``click.UsageError`` for what would do
+    nothing."""
+    if look.get("filter") and not (look.get("plain") or look.get("json")):
+        raise click.UsageError("--filter goes with --plain or --json")
+    options = [f"--{name}" for name in _FLAGS if look.get(name.replace("-", "_"))]
     options += [f"--{name}={look[name]}" for name in _VALUES if look.get(name) is not None]
     if (unicode := look.get("unicode")) is not None:
         options.append("--unicode" if unicode else "--no-unicode")

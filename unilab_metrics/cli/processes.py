@@ -14,6 +14,7 @@ import click
 
 from unilab_metrics.cli.directories import existing_run
 from unilab_metrics.cli.output import say
+from unilab_metrics.config import ALERT_WEBHOOK_VARIABLE
 from unilab_metrics.errors import LeaseHeldError
 from unilab_metrics.outcome import COMPLETED
 from unilab_metrics.transport.rendezvous import bus_directory
@@ -96,12 +97,21 @@ class RunInHandError(LeaseHeldError):
     help="Listen for other nodes on tcp://HOST[:PORT], tcp://*, auto, or none of them; as the "
     "run was started by default.",
 )
+@click.option(
+    "--alert",
+    "alerts",
+    multiple=True,
+    metavar="RULE",
+    help="Raise an alert by a rule such as 'Loss/* > 100 for 30 s'; may be repeated; as the run was "
+    "started by default. UNILAB_METRICS_ALERT_WEBHOOK is the URL that gets alerts.",
+)
 def aggregate(
     run_dir: Path,
     spools: tuple[Path, ...],
     backends: tuple[str, ...],
     log_interval: int | None,
     bind: str | None,
+    alerts: tuple[str, ...],
 ) -> int:
     """Be the aggregator of the run in RUN_DIR: receive, reduce, journal, announce.
 
@@ -111,6 +121,7 @@ def aggregate(
     from unilab_metrics.aggregate.aggregator import run_aggregator
     from unilab_metrics.aggregate.options import BackendProcess, Options
     from unilab_metrics.aggregate.process_log import say
+    from unilab_metrics.node.this_node import sample_this_node
     from unilab_metrics.run.bus_settings import clear_launch
     from unilab_metrics.run.completing.lease_holder import holder_of
     from unilab_metrics.run.meeting.launch_file import sweep_launches
@@ -134,11 +145,15 @@ def aggregate(
             hung_after_s=WRITER_HUNG_AFTER_S,
         )
 
+    sampler = sample_this_node(os.environ)
     options = Options(
         spool_directories=[Path(spool).absolute() for spool in spools or settings.spools],
         launch=settings.launch,
         bind=_checked_bind(bind, settings.bind),
+        alerts=_checked_alerts(alerts) or settings.alerts,
+        alert_webhook=os.environ.get(ALERT_WEBHOOK_VARIABLE, ""),
         job_address=os.environ.get("MASTER_ADDR", ""),
+        node=sampler.newest,
         backends={name: writer(name) for name in backends or settings.backends},
     )
     for swept in sweep_removed_runs(spool_candidates()):
@@ -147,6 +162,8 @@ def aggregate(
         status = run_aggregator(run_dir, options, write_summary=write_summary)
     except LeaseHeldError as error:
         raise RunInHandError(error.path, holder_of(run_dir), error.pid) from None
+    finally:
+        sampler.close()
     if (read_summary(run_dir) or {}).get("status") == COMPLETED:
         clear_launch(options.launch, run_dir, options.spool_directories)
     sweep_launches(options.launch, _LAST_RANK_S)
@@ -163,6 +180,15 @@ def _settings(run_dir: Path) -> BusSettings:
         path = bus_directory(run_dir) / SETTINGS_FILE
         say(f"unilab-metrics: {path}: {fault}; what is not said is as by default", err=True)
     return read_settings(run_dir)
+
+
+def _checked_alerts(rules: tuple[str, ...]) -> tuple[str, ...]:
+    from unilab_schema.alert_rules import parse_alert_rules
+
+    try:
+        return tuple(rule.text for rule in parse_alert_rules(rules))
+    except ValueError as error:
+        raise click.BadParameter(str(error)) from None
 
 
 def _checked_bind(asked: str | None, started_with: str) -> str:

@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from unilab_metrics.cli.directories import existing_run
-from unilab_metrics.cli.looking import look_options, sidecar_options
+from unilab_metrics.cli.looking import is_screen, look_options, sidecar_options
 from unilab_metrics.storage.standard_streams import fill_standard_streams
 from unilab_metrics.subscribe.pace import MAX_SPEED, MIN_SPEED
 
@@ -27,11 +27,14 @@ Keys
 
 \b
 Exit codes
-  0  closed, or the end of the run was played
+  0  closed with q, Ctrl+C or Ctrl+\\, or the end of the run was played
   1  unexpected, or lines of text cannot be written
-  3  no run in RUN_DIR, or nothing of it has been written
-  4  with --plain, --lines, --json and --once: the run was cut off
-  6  the run's history cannot be read, or is of a version that this program does not know
+  3  no run in RUN_DIR, or nothing of its history has been written yet
+  4  the run was cut off before anything of its history was written; with --plain, --lines, --json
+     and --once also if it was cut off later
+  6  nothing of the run's history can be read, or it is of a version that this program does not
+     know
+  128+n  a signal n ended it: 143 for SIGTERM, 129 for SIGHUP, 131 for SIGQUIT
 """
 
 
@@ -59,16 +62,22 @@ def replay(run: Path, *, speed: float, iteration: int | None, **look: object) ->
     It only reads. What lies between two attempts is not waited for; a run that is faster than it
     can be read goes as fast as that. At its end the last picture stays.
     """
+    from unilab_metrics.run.launching.guard import become
     from unilab_metrics.run.launching.view import sidecar_command
     from unilab_metrics.run.processes import python_environment
-    from unilab_metrics.subscribe.replay import Replay
+    from unilab_metrics.subscribe.segment_chain import has_entries
+    from unilab_metrics.transport.rendezvous import bus_directory
 
     found = existing_run(run)
-    # Whatever is wrong with the files is said before the screen is taken.
-    Replay(found, iteration=iteration).close()
+    if not has_entries(bus_directory(found)):
+        # What is wrong with the files is said before the screen is taken; as a rule nothing is,
+        # and the screen need not wait for what reads them twice.
+        from unilab_metrics.subscribe.replay import Replay
+
+        Replay(found, iteration=iteration).close()
     options = ["--replay", f"{speed:g}", *sidecar_options(look)]
     if iteration is not None:
         options += ["--from", str(iteration)]
     command = sidecar_command(found.absolute(), *options)
     fill_standard_streams()
-    os.execve(command[0], command, python_environment(os.environ))  # noqa: S606
+    become(command, python_environment(os.environ), is_screen=is_screen(look))

@@ -6,6 +6,7 @@ A command's module is imported when it is used, so that ``ls`` does not wait for
 
 from __future__ import annotations
 
+import difflib
 import importlib
 import os
 from typing import Any
@@ -14,6 +15,7 @@ import click
 
 from unilab_metrics import __version__
 from unilab_metrics.cli.output import prepare_streams, say
+from unilab_metrics.early_interrupts import raise_interrupts
 from unilab_metrics.errors import ExitCode, MissingPackageError, UnilabMetricsError
 
 # \b keeps click from joining the lines of a paragraph.
@@ -22,6 +24,7 @@ Examples
   unilab-metrics demo                  train for a minute and watch
   unilab-metrics run -- CMD ARGS...    run any training and watch it
   unilab-metrics attach                watch the newest live run
+  unilab-metrics serve                 the same in a browser
   unilab-metrics replay logs/sac/...   look at a run that is over as if it went on
   unilab-metrics doctor logs/sac/...   what is wrong with a run
   unilab-metrics recover logs/sac/...  complete a run that was cut off
@@ -47,6 +50,7 @@ _COMMANDS = {
     "demo": ("unilab_metrics.cli.demo", "Train a small real job and watch it."),
     "run": ("unilab_metrics.cli.run", "Run any training and watch it."),
     "attach": ("unilab_metrics.cli.watch", "Open a sidecar on a live run."),
+    "serve": ("unilab_metrics.cli.serve", "Open sidecars on a run in browsers."),
     "replay": ("unilab_metrics.cli.replay", "Play a run that is over again."),
     "ls": ("unilab_metrics.cli.watch", "List live and recent runs."),
     "verify": ("unilab_metrics.cli.verify", "Prove that a run lost and changed nothing."),
@@ -73,6 +77,19 @@ class CommandGroup(click.Group):
             return None
         return getattr(importlib.import_module(known[0]), cmd_name)
 
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """The command of a command line. Of one that there is not the nearest is named."""
+        try:
+            return super().resolve_command(ctx, args)
+        except click.UsageError as error:
+            near = difflib.get_close_matches(args[0], _COMMANDS, 1) if args else []
+            if not near:
+                raise
+            text = f"{error.message} Did you mean '{near[0]}'?"
+            raise click.UsageError(text, ctx) from None
+
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """The list of commands, without importing any of them."""
         del ctx
@@ -92,6 +109,7 @@ class CommandGroup(click.Group):
     def invoke(self, ctx: click.Context) -> Any:
         """Run the command; what it returns is the exit code."""
         try:
+            raise_interrupts()
             status = super().invoke(ctx)
         except UnilabMetricsError as error:
             say(f"unilab-metrics: {error}", err=True)

@@ -52,17 +52,26 @@ Exit codes
     metavar="S",
     help="Seconds between two plain lines, where there is no screen.",
 )
+@click.option(
+    "--allow-control",
+    is_flag=True,
+    help="Let K in the sidecar stop the training, after a question.",
+)
 @click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED, metavar="-- CMD ARGS…")
-def run(command: tuple[str, ...], *, sidecar: str, plain_interval: float) -> int:
+def run(
+    command: tuple[str, ...], *, sidecar: str, plain_interval: float, allow_control: bool
+) -> int:
     """Run CMD in a session of its own, and show the training that it is.
 
     The sidecar takes the terminal as soon as CMD calls init(); q or Ctrl+C closes it and the
-    training goes on, Ctrl+C again stops it. Afterwards the terminal is as before, and the last
-    lines of the output and what became of the run are printed.
+    training goes on, Ctrl+C again stops it. So does K in the sidecar, with --allow-control.
+    Afterwards the terminal is as before, and the last lines of the output and what became of the
+    run are printed.
     """
+    import contextlib
     import os
 
-    from unilab_metrics.run.launching.command import run_command
+    from unilab_metrics.run.launching.kept_keys import kept_keys
     from unilab_metrics.run.launching.terminal import can_take_terminal
     from unilab_metrics.run.launching.tmux import is_in_tmux
 
@@ -70,4 +79,15 @@ def run(command: tuple[str, ...], *, sidecar: str, plain_interval: float) -> int
         raise click.UsageError("--sidecar on needs a terminal of our own in the foreground")
     if sidecar == "tmux" and not is_in_tmux(os.environ):
         raise click.UsageError("--sidecar tmux works in a pane of tmux only")
-    return run_command(command, sidecar=sidecar, interval_s=plain_interval)
+    is_shown = sidecar in {"auto", "on"}
+    with kept_keys(os.environ) if is_shown else contextlib.nullcontext() as terminal:
+        # It takes a moment to import.
+        from unilab_metrics.run.launching.command import run_command
+
+        return run_command(
+            command,
+            sidecar=sidecar,
+            interval_s=plain_interval,
+            may_stop=allow_control,
+            terminal=terminal,
+        )

@@ -4,11 +4,21 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import Protocol
 
 import torch
+from torch import Tensor
 
 from unilab_metrics.demo.metrics import Metrics
-from unilab_metrics.demo.sac import Sac
+from unilab_metrics.demo.rank import Rank
+
+
+class HasState(Protocol):
+    """An algorithm whose networks can be kept."""
+
+    def state(self) -> dict[str, Tensor]:
+        """What a checkpoint holds."""
+        ...
 
 
 class Checkpoints:
@@ -21,18 +31,25 @@ class Checkpoints:
         self.last: Path | None = None
         """The newest checkpoint."""
 
-    def after(self, iteration: int, sac: Sac) -> None:
+    @classmethod
+    def of(cls, rank: Rank, interval: int) -> Checkpoints | None:
+        """Those of this rank: rank 0 has some, if it knows where."""
+        if rank.group.rank != 0 or rank.run_dir is None:
+            return None
+        return cls(rank.run_dir, interval, rank.metrics)
+
+    def after(self, iteration: int, algorithm: HasState) -> None:
         """Writes one when the iteration is a multiple of the interval."""
         if iteration % self._interval == 0:
-            self.write(iteration, sac)
+            self.write(iteration, algorithm)
 
-    def write(self, iteration: int, sac: Sac) -> None:
+    def write(self, iteration: int, algorithm: HasState) -> None:
         """Writes one now, whole or not at all, unless this iteration has one."""
         path = self._directory / f"model_{iteration}.pt"
         if path == self.last:
             return
         partial = path.with_suffix(".partial")
-        torch.save({"iteration": iteration, **sac.state()}, partial)
+        torch.save({"iteration": iteration, **algorithm.state()}, partial)
         os.replace(partial, path)
         self.last = path
         self._metrics.event(

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib.util
 import os
+import random
 import socket
 import subprocess
 import sys
@@ -13,8 +15,10 @@ from pathlib import Path
 from typing import BinaryIO
 
 from unilab_metrics.config import RUN_VARIABLE
-from unilab_metrics.demo.metrics import ALGORITHM, SIM_BACKEND, TASK
-from unilab_metrics.demo.options import DemoOptions, OptionError, parse_options
+from unilab_metrics.demo.algorithms import DEFAULT_ALGORITHM, options_of
+from unilab_metrics.demo.job_options import JobOptions
+from unilab_metrics.demo.metrics import SIM_BACKEND, TASK
+from unilab_metrics.demo.overrides import OptionError
 from unilab_metrics.demo.stop import LIFELINE_VARIABLE
 from unilab_metrics.errors import ExitCode, StorageError, UnilabMetricsError
 from unilab_metrics.run.directory import create_run_directory
@@ -24,6 +28,8 @@ from unilab_metrics.storage.standard_streams import above_standard_streams, fill
 
 DEFAULT_RANKS = 2
 LOOPBACK = "127.0.0.1"
+_PORTS = 20_000, 32_000
+"""Outgoing connections have those from 32,768 (Linux) or 49,152 (macOS) on."""
 
 
 class TorchMissingError(UnilabMetricsError):
@@ -35,21 +41,28 @@ class TorchMissingError(UnilabMetricsError):
         super().__init__("the demo needs torch: pip install 'unilab-metrics[demo]'")
 
 
-def run_demo(ranks: int, iterations: int | None, headless: bool, overrides: Sequence[str]) -> int:
+def run_demo(
+    ranks: int,
+    iterations: int | None,
+    headless: bool,
+    overrides: Sequence[str],
+    *,
+    algorithm: str = DEFAULT_ALGORITHM,
+) -> int:
     """Trains on ``ranks`` local ranks to the end and returns the exit code for the shell.
 
     ``headless`` never takes the terminal. Raises :class:`OptionError` and
-    :class:`TorchMissingError`; see :func:`unilab_metrics.run.launching.launcher.run_owning_terminal`
-    for the rest.
+    :class:`TorchMissingError`; see
+    :func:`unilab_metrics.run.launching.launcher.run_owning_terminal` for the rest.
     """
     fill_standard_streams()
-    options = parse_options(overrides, iterations=iterations)
+    options = options_of(algorithm, overrides, iterations=iterations)
     if ranks < 1:
         raise OptionError("--ranks", f"at least 1, not {ranks}")
     if importlib.util.find_spec("torch") is None:
         raise TorchMissingError
     run_dir = _run_directory(options)
-    arguments = _rank_arguments(iterations, overrides)
+    arguments = _rank_arguments(algorithm, iterations, overrides)
     with _Lifeline() as lifeline:
 
         def start(console: BinaryIO) -> list[subprocess.Popen[bytes]]:
@@ -70,7 +83,7 @@ def start_ranks(
 
     ``lifeline``: read end of a pipe; the ranks stop when nobody holds its write end.
     """
-    base = rank_environment(python_environment(os.environ), ranks, run_dir, _free_port())
+    base = rank_environment(python_environment(os.environ), ranks, run_dir, free_port())
     inherited = () if lifeline is None else (lifeline,)
     if lifeline is not None:
         base[LIFELINE_VARIABLE] = str(lifeline)
@@ -117,25 +130,29 @@ class _Lifeline:
         os.close(self._reader)
 
 
-def _run_directory(options: DemoOptions) -> Path:
+def _run_directory(options: JobOptions) -> Path:
     chosen = options.training.log_dir
     root = Path(options.training.log_root if chosen is None else chosen).absolute()
     try:
         if chosen is None:
             started = datetime.now().astimezone()
-            return create_run_directory(root, ALGORITHM, TASK, SIM_BACKEND, started)
+            return create_run_directory(root, options.algorithm, TASK, SIM_BACKEND, started)
         root.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise StorageError(root, f"no run directory can be made: {error.strerror}") from error
     return root
 
 
-def _rank_arguments(iterations: int | None, overrides: Sequence[str]) -> list[str]:
-    words = list(overrides)
+def _rank_arguments(algorithm: str, iterations: int | None, overrides: Sequence[str]) -> list[str]:
+    words = ["--algorithm", algorithm, *overrides]
     return words if iterations is None else ["--iterations", str(iterations), *words]
 
 
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind((LOOPBACK, 0))
-        return probe.getsockname()[1]
+def free_port() -> int:
+    """Where rank 0 can listen in some seconds; none of those that the system gives to outgoing
+    connections. A rank that knocks there first would be given this very one some day: it is then
+    connected to itself, and rank 0 cannot listen."""
+    while True:
+        with socket.socket() as probe, contextlib.suppress(OSError):
+            probe.bind((LOOPBACK, random.randrange(*_PORTS)))
+            return probe.getsockname()[1]

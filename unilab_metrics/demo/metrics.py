@@ -14,9 +14,8 @@ from numpy.typing import NDArray
 
 import unilab_metrics as um
 from unilab_metrics.config import RUN_VARIABLE
-from unilab_metrics.demo.options import DemoOptions
+from unilab_metrics.demo.job_options import JobOptions
 
-ALGORITHM = "sac"
 TASK = "cart_reach"
 SIM_BACKEND = "numpy"
 
@@ -91,17 +90,17 @@ class Metrics(Protocol):
         ...
 
 
-OpenLearner = Callable[[DemoOptions], tuple[Metrics, Path | None]]
+OpenLearner = Callable[[JobOptions], tuple[Metrics, Path | None]]
 """Returns the learner's metrics and the run directory, ``None`` where that is not known."""
-OpenCollector = Callable[[DemoOptions], Metrics]
+OpenCollector = Callable[[JobOptions], Metrics]
 """Called inside the collector's process; must be importable by name."""
 
 
-def open_learner(options: DemoOptions) -> tuple[Metrics, Path | None]:
+def open_learner(options: JobOptions) -> tuple[Metrics, Path | None]:
     """Joins the run of this launch, or opens it on rank 0. Returns at once."""
     training = options.training
     publisher = um.init(
-        algorithm=ALGORITHM,
+        algorithm=options.algorithm,
         task=TASK,
         sim_backend=SIM_BACKEND,
         run_dir=training.log_dir,
@@ -116,7 +115,7 @@ def open_learner(options: DemoOptions) -> tuple[Metrics, Path | None]:
     return publisher, Path(run_dir) if run_dir else None
 
 
-def open_collector(options: DemoOptions) -> Metrics:
+def open_collector(options: JobOptions) -> Metrics:
     """Connects the collector's own publisher to the run of its learner. Returns at once."""
     del options
     return um.connect()

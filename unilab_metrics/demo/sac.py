@@ -16,6 +16,7 @@ from unilab_metrics.demo.gradient_sync import GradientSync
 from unilab_metrics.demo.networks import FlatWeights, initial_mlp, policy, q_values, sample
 from unilab_metrics.demo.options import AlgoOptions
 from unilab_metrics.demo.slow import SlowOptions, wait
+from unilab_metrics.demo.voting_learner import VotingLearner
 
 CRITICS = 2
 
@@ -44,7 +45,7 @@ UPDATE_TAGS = (
 """What :meth:`Sac.update` returns, in order."""
 
 
-class Sac:
+class Sac(VotingLearner):
     """The networks and their optimiser. Owned by the learner's main thread.
 
     One more element than the weights need lies in the gradient buffer: the rank's vote to
@@ -60,11 +61,7 @@ class Sac:
         slow: SlowOptions | None = None,
     ) -> None:
         """``slow``: whether acting or updating takes longer than it could."""
-        slow = slow or SlowOptions()
-        self._act_wait_s = slow.wait_s("inference")
-        self._update_wait_s = slow.wait_s("learner")
         self._options = options
-        self._sync = sync
         self._target_entropy = -float(action_size)
         seeded = torch.Generator().manual_seed(options.seed)  # the same on all ranks
         hidden = options.hidden_size
@@ -80,23 +77,12 @@ class Sac:
             FlatWeights, initial, values.split(sizes), self._gradients[:-1].split(sizes)
         )
         self._target_values, self._target = self._critic.copy()
-        self._optimizer = Adam(values, options.learning_rate)
-        self._vote = 0.0
-        self.stop_voted = False
+        super().__init__(Adam(values, options.learning_rate), sync, slow or SlowOptions())
 
     @property
     def temperature(self) -> float:
         """The present weight of the entropy."""
         return float(self._temperature.values.exp())
-
-    @property
-    def learning_rate(self) -> float:
-        """What the optimiser uses now."""
-        return self._optimizer.learning_rate
-
-    def vote_to_stop(self) -> None:
-        """Makes ``stop_voted`` true on all ranks after the next update."""
-        self._vote = 1.0
 
     @torch.no_grad()
     def act(self, observations: Tensor, generator: torch.Generator) -> Tensor:

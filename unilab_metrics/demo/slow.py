@@ -9,6 +9,7 @@ import msgspec
 from msgspec import Meta
 
 SlowPart = Literal["env", "learner", "inference", "prefetch", "ingress", "submit"]
+Wait = Annotated[float, Meta(gt=0.0, le=10_000.0)]
 
 
 class SlowOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -22,7 +23,7 @@ class SlowOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """
 
     part: SlowPart | None = None
-    wait_ms: Annotated[float, Meta(gt=0.0, le=10_000.0)] = 150.0
+    wait_ms: Wait = 150.0
 
     def wait_s(self, part: SlowPart) -> float:
         """What ``part`` waits each time in seconds, 0 for a part that is not slow."""

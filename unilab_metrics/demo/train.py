@@ -1,13 +1,10 @@
-"""One rank of the training: builds the parts, runs the learner, reports how it ended."""
+"""One rank of SAC: builds the parts, runs the learner, reports how it ended."""
 
 from __future__ import annotations
 
 import time
-import traceback
 from contextlib import ExitStack
-from pathlib import Path
-
-import torch
+from functools import partial
 
 from unilab_metrics.demo.checkpoint import Checkpoints
 from unilab_metrics.demo.collector_process import CollectorDiedError, CollectorProcess
@@ -22,16 +19,13 @@ from unilab_metrics.demo.metrics import (
     open_learner,
 )
 from unilab_metrics.demo.options import DemoOptions
-from unilab_metrics.demo.process_group import ProcessGroup, rank_from_environment
+from unilab_metrics.demo.process_group import ProcessGroup
+from unilab_metrics.demo.rank import OTHER_ASKED, Rank, run_rank
 from unilab_metrics.demo.replay import ReplayRing
 from unilab_metrics.demo.replay_sync import ReplaySync
 from unilab_metrics.demo.sac import Sac
 from unilab_metrics.demo.stop import StopRequest
 from unilab_metrics.demo.transitions import TransitionLayout
-from unilab_metrics.errors import ExitCode
-
-SEEDS_PER_RANK = 10
-"""Each rank has random streams of its own: environment, inference, updates, replay."""
 
 
 def train_rank(
@@ -40,56 +34,26 @@ def train_rank(
     learner_metrics: OpenLearner = open_learner,
     collector_metrics: OpenCollector = open_collector,
 ) -> int:
-    """Trains one rank to its end and returns the exit code of its process.
-
-    Rank and world size come from ``RANK`` and ``WORLD_SIZE``. Takes over SIGINT and SIGTERM,
-    so call it from the main thread.
-    """
-    stop = StopRequest()
-    stop.install()
-    torch.set_num_threads(1)
-    group = ProcessGroup(*rank_from_environment())
-    metrics, run_dir = learner_metrics(options)
-    status, exit_code = "completed", ExitCode.OK
-    try:
-        _train(options, group, metrics, run_dir, collector_metrics, stop)
-        if stop.reason is not None:
-            status, exit_code = "failed", ExitCode.INTERRUPTED
-            _tell(metrics, group.rank, stop.reason)
-            metrics.set_summary(error=stop.reason)
-    except CollectorDiedError as error:
-        status, exit_code = "collector_died", ExitCode.UNEXPECTED
-        _tell(metrics, group.rank, str(error))
-        metrics.set_summary(error_type=type(error).__name__, error=str(error))
-    except BaseException as error:  # noqa: BLE001 (the bus must hear of it)
-        status, exit_code = "failed", ExitCode.UNEXPECTED
-        traceback.print_exc()
-        _tell(metrics, group.rank, f"failed: {type(error).__name__}: {error}")
-        metrics.set_summary(error_type=type(error).__name__, error=str(error))
-    group.leave()
-    metrics.close(status=status)
-    return exit_code
+    """See :func:`unilab_metrics.demo.rank.run_rank`."""
+    return run_rank(
+        options,
+        partial(_train, options, collector_metrics),
+        learner_metrics=learner_metrics,
+        statuses={CollectorDiedError: "collector_died"},
+    )
 
 
-def _train(
-    options: DemoOptions,
-    group: ProcessGroup,
-    metrics: Metrics,
-    run_dir: Path | None,
-    collector_metrics: OpenCollector,
-    stop: StopRequest,
-) -> None:
-    algo = options.algo
+def _train(options: DemoOptions, collector_metrics: OpenCollector, rank: Rank) -> None:
+    algo, group, metrics = options.algo, rank.group, rank.metrics
     layout = TransitionLayout(OBSERVATION_SIZE, ACTION_SIZE)
-    seed = algo.seed + group.rank * SEEDS_PER_RANK
     with ExitStack() as ending:
-        collector = CollectorProcess(options, seed, collector_metrics)
+        collector = CollectorProcess(options, rank.seed, collector_metrics)
         ending.callback(collector.stop)
         replay = ReplaySync(
             ReplayRing(algo.buffer_size, layout),
             collector.ingress,
             batch_rows=algo.batch_size * algo.updates_per_step,
-            seed=seed + 3,
+            seed=rank.seed + 3,
             slow=options.slow,
             slots_per_iteration=options.slots_per_iteration,
         )
@@ -100,10 +64,7 @@ def _train(
         group.join()
         sync = GradientSync(group.world_size)
         sac = Sac(OBSERVATION_SIZE, ACTION_SIZE, algo, sync, options.slow)
-        checkpoints = None
-        if group.rank == 0 and run_dir is not None:
-            interval = options.training.checkpoint_interval
-            checkpoints = Checkpoints(run_dir, interval, metrics)
+        checkpoints = Checkpoints.of(rank, options.training.checkpoint_interval)
         learner = Learner(
             options,
             rank=group.rank,
@@ -113,16 +74,16 @@ def _train(
             collector=collector,
             replay=replay,
             checkpoints=checkpoints,
-            stop=stop,
-            seed=seed + 1,
+            stop=rank.stop,
+            seed=rank.seed + 1,
         )
         learner.warm_up()
-        if not _agree_to_start(group, stop):
+        if not _agree_to_start(group, rank.stop):
             return
-        _tell(metrics, group.rank, "warm-up done, training starts")
+        rank.tell("warm-up done, training starts")
         wall_s = _timed(learner)
         if sac.stop_voted:
-            stop.ask("another rank was asked to stop")
+            rank.stop.ask(OTHER_ASKED)
         exit_code = collector.stop()
         replay.close()
         if exit_code != 0:
@@ -135,7 +96,7 @@ def _train(
 def _agree_to_start(group: ProcessGroup, stop: StopRequest) -> bool:
     (votes,) = group.sum(float(stop.check() is not None))
     if votes:
-        stop.ask("another rank was asked to stop")
+        stop.ask(OTHER_ASKED)
     return not votes
 
 
@@ -167,9 +128,3 @@ def _summarise(
         last_checkpoint=None if last is None else str(last),
         **figures,
     )
-
-
-def _tell(metrics: Metrics, rank: int, text: str) -> None:
-    line = f"rank {rank}: {text}"
-    print(line, flush=True)  # noqa: T201 (goes to console.log)
-    metrics.event("status", line)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
+import sys
 import threading
 from collections.abc import Callable
 
@@ -36,12 +36,21 @@ class Closing:
         self.delivered = False
         return True
 
-    def end(self) -> None:
-        """Whatever came of it is known."""
+    def end(self, *, is_exiting: bool = False) -> None:
+        """Whatever came of it is known. What a signal handler raises meanwhile is raised when all
+        is done, unless the exit or another interrupt is what closes."""
+        interrupted: BaseException | None = None
         while self.afterwards:
-            with contextlib.suppress(Exception):
+            try:
                 self.afterwards.pop()()
+            except Exception:  # noqa: BLE001, S110 (nobody can do anything about it now)
+                pass
+            except BaseException as error:  # noqa: BLE001 - signal handlers raise what they like
+                interrupted = error
         self._ended.set()
+        is_first = isinstance(sys.exc_info()[1], Exception | None)
+        if interrupted is not None and is_first and not is_exiting:
+            raise interrupted
 
     def wait(self, timeout_s: float) -> bool:
         """For another's end; one who interrupts that thread itself does not wait. False if the

@@ -19,8 +19,8 @@ _OF_THE_SPOOL = frozenset(
 
 _MAX_WARNINGS = 8
 QUIET_NS = 5_000_000_000
-"""A spool that takes records may be full again at once, while it is being emptied: an outage is over
-when everything is delivered, or when nothing was refused for this long."""
+"""A spool that takes records may be full again at once, while it is being emptied: an outage is
+over when everything is delivered, or when nothing was refused for this long."""
 
 
 class DropReport:

@@ -12,7 +12,7 @@ from unilab_metrics.publish import blobs, losses, unsent
 from unilab_metrics.publish.guard import guarded
 from unilab_metrics.publish.losses import Losses
 from unilab_metrics.publish.refusals import Refusals
-from unilab_metrics.publish.scalars import to_float, to_step
+from unilab_metrics.publish.scalars import to_float, to_step, too_large_step
 from unilab_metrics.publish.spool import Spool
 from unilab_metrics.publish.strict import ArgumentError
 from unilab_metrics.publish.tags import NO_STRING, TagRules, clean_text, shown, usable
@@ -235,7 +235,7 @@ class Emitter:
     def _step(self, value: Any, what: object) -> int | None:
         step = to_step(value)
         if step is None:
-            text = f"{shown(value)} is no integral step"
+            text = f"{shown(value)} is {too_large_step(value) or 'no integral step'}"
             if self._strict:
                 raise ArgumentError(f"{what}: {text}")
             self._refuse(losses.BAD_STEP, str(what), text)
@@ -244,7 +244,7 @@ class Emitter:
     def _counter(self, value: Any, what: str) -> int | None:
         step = to_step(value)
         if step is None or step < 0:
-            text = f"{shown(value)} is no number of steps"
+            text = f"{shown(value)} is {too_large_step(value) or 'no number of steps'}"
             if self._strict:
                 raise ArgumentError(f"{what}: {text}")
             self._refuse(losses.BAD_STEP, what, text)

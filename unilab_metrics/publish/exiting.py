@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import atexit
 import os
+import signal
 import sys
 from collections.abc import Callable
 from typing import Any
+
+from unilab_metrics.outcome import FAILED, STOPPED
 
 EXIT_TIMEOUT_S = 0.5
 FAILED_TIMEOUT_S = 10.0
 """An exception waits to be shown meanwhile, and nobody may have told the collectors to end."""
 _MAX_TEXT = 2000
+_STOP_CODES = (128 + signal.SIGINT, 128 + signal.SIGTERM)
 
 
 def call_at_exit(callback: Callable[[], object]) -> None:
@@ -45,9 +49,16 @@ def failure(error: BaseException | None = None) -> BaseException | None:
     """
     # A child of multiprocessing runs its callbacks while the exception still passes by.
     error = error or sys.exc_info()[1] or _uncaught()
-    if isinstance(error, SystemExit) and error.code in {None, 0}:
+    if isinstance(error, SystemExit) and error.code in (None, 0):
         return None
     return error
+
+
+def status_of(error: BaseException) -> str:
+    """``stopped`` where somebody ended the process on purpose, which is no failure: Ctrl+C, or an
+    exit with what a shell calls a SIGINT or SIGTERM. Else ``failed``."""
+    is_told = isinstance(error, SystemExit) and error.code in _STOP_CODES
+    return STOPPED if is_told or isinstance(error, KeyboardInterrupt) else FAILED
 
 
 def describe(error: BaseException) -> tuple[str, str]:

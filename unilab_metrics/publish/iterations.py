@@ -22,8 +22,8 @@ class IterationClock:
         self._tagged_iteration: int | None = None
         self._tags: list[tuple[str, ...]] = []
         self._started_ns = 0
-        self.started = False
-        """Whether the start of the running iteration was measured."""
+        self.started = 0
+        """How many iterations have started since the last one that was completed."""
         self.env_steps: int | None = None
         """This rank's own cumulative counter, newest value."""
         self._baseline_steps: int | None = None
@@ -31,12 +31,14 @@ class IterationClock:
     def start_training(self, env_steps: int) -> None:
         """The end of warm-up: throughput counts from here."""
         self._baseline_steps = self.env_steps = env_steps
-        self.started = False
+        self.started = 0
 
     def start_iteration(self, now_ns: int) -> None:
-        """The top of the loop: the iteration's wall begins."""
-        self._started_ns = now_ns
-        self.started = True
+        """The top of the loop: the iteration's wall begins, or goes on after one that was not
+        logged, whose steps the next log counts too."""
+        if not self.started:
+            self._started_ns = now_ns
+        self.started += 1
 
     def joined(self, number: int | None) -> int:
         """The iteration that a call belongs to."""
@@ -107,16 +109,17 @@ class IterationClock:
         self._tags.append(tags)
 
     def collect(self, now_ns: int) -> dict[str, float]:
-        """Wall and throughput of the iteration that completes at ``now_ns``.
+        """Wall and throughput of the iteration that completes at ``now_ns``; with the ones before
+        it that started and were not logged, their mean wall and the throughput of all.
 
-        Empty unless its start was measured; no throughput without two counters of environment
+        Empty unless a start was measured; no throughput without two counters of environment
         steps or with a wall of zero.
         """
         if not self.started:
             return {}
-        self.started = False
         wall_s = (now_ns - self._started_ns) / 1e9
-        values = {ITERATION_TIME: wall_s}
+        values = {ITERATION_TIME: wall_s / self.started}
+        self.started = 0
         steps, baseline = self.env_steps, self._baseline_steps
         self._baseline_steps = steps
         if steps is not None and baseline is not None and wall_s > 0.0:

@@ -1,4 +1,4 @@
-"""Key sets and the frames that carry their values: layouts, splitting, tag numbers. Pure.
+"""Key sets and the frames that carry their values: layouts, splitting, tag numbers.
 
 A key set is announced once as a layout; later frames carry its number only. More than 4,096
 tags are split over several frames, a large layout is announced in parts, and from the 65th

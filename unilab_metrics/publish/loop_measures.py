@@ -40,7 +40,9 @@ class LoopMeasures(Emitter):
     @guarded
     def start_iteration(self) -> None:
         """The top of the learner's loop: the completing ``log()`` then adds
-        ``Perf/iteration_time`` and, with ``env_steps``, ``Perf/total_fps``."""
+        ``Perf/iteration_time`` and, with ``env_steps``, ``Perf/total_fps``. Of several iterations
+        since the last ``log()`` these and the phases are means per iteration, and the throughput
+        that of all."""
         self._iterations.start_iteration(monotonic_ns())
         self._phases.start_iteration()
 

@@ -2,8 +2,9 @@
 
 Exclusive phases are slices of one thread's timeline: entering one pauses the exclusive phase
 around it, so that phases and the rest add up to the wall. Details (``exclusive=False`` in
-the profile) run beside them and pause nothing. A learner reports the sum over the iteration,
-any other role the mean per tick (or per occurrence while ``tick()`` is never called).
+the profile) run beside them and pause nothing. A learner reports the sum over the iteration
+(of several that it reports as one, the mean of their sums, as the wall is), any other role the mean
+per tick (or per occurrence while ``tick()`` is never called).
 
 The clock is a parameter; apart from it nothing here looks outside. One thread owns it;
 other threads use :meth:`PhaseClock.add_ns`.
@@ -26,6 +27,7 @@ from unilab_schema.phases import (
     find_phase,
     learner_phases,
     phase_names,
+    unlisted_phase,
 )
 
 _FAMILY_EXAMPLES = ("sac", "appo", "ppo")
@@ -94,6 +96,7 @@ class PhaseClock:
         self._stack: list[_Running] = []
         self._measured_elsewhere: deque[tuple[str, int]] = deque()
         self._ticks = 0
+        self._iterations = 0
         self.used = False
         """Whether any phase was ever asked for."""
         self._tell = tell
@@ -135,7 +138,11 @@ class PhaseClock:
         self._ticks += 1
 
     def start_iteration(self) -> None:
-        """Forget exclusive time from before: it is not part of the iteration's wall."""
+        """Forget exclusive time from before: it is not part of the iteration's wall. After an
+        iteration that was not reported nothing is forgotten: the next report is of both."""
+        self._iterations += 1
+        if self._iterations > 1:
+            return
         now = self._now_ns()
         for running in self._stack:
             running.spent_ns = 0
@@ -154,7 +161,7 @@ class PhaseClock:
         phases of its own: there is no telling whether that one happened under another name.
         """
         if not self.used:
-            self._ticks = 0
+            self._ticks = self._iterations = 0
             return {}
         self._take_measured_elsewhere()
         for running in self._stack:
@@ -170,7 +177,7 @@ class PhaseClock:
             if total.count:
                 values[total.spec.tag] = self._value(total)
                 total.sum_ns = total.count = 0
-        self._ticks = 0
+        self._ticks = self._iterations = 0
         return values
 
     def enter(self, total: _Total) -> None:
@@ -203,7 +210,7 @@ class PhaseClock:
             if _belongs_to_another(self._role, name, self._algorithm):
                 self._tell(name, f"not measured, {self._unknown()}")
                 return None
-            spec = _unlisted(self._role, name)
+            spec = unlisted_phase(self._role, name)
             self._has_own = True
         total = self._totals.get(name)
         if total is None:
@@ -217,7 +224,7 @@ class PhaseClock:
             return spec.from_ns(total.last_ns)
         if spec.over_iteration == "mean":
             return spec.from_ns(total.sum_ns / (self._ticks or total.count))
-        return spec.from_ns(total.sum_ns)
+        return spec.from_ns(total.sum_ns / (self._iterations or 1))
 
     def _take_measured_elsewhere(self) -> None:
         while self._measured_elsewhere:
@@ -251,9 +258,3 @@ def _belongs_to_another(role: str, name: str, algorithm: str) -> bool:
     if table is None:
         return False
     return any(spec.name == name for other in _FAMILY_EXAMPLES for spec in table(other))
-
-
-def _unlisted(role: str, name: str) -> PhaseSpec:
-    how = "sum" if role == LEARNER else "mean"
-    label = name.replace("_", " ").title()
-    return PhaseSpec(name, f"Perf/{role}_{name}_ms", "ms", True, how, label, label)

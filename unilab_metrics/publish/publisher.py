@@ -190,17 +190,19 @@ class Publisher(LoopMeasures):
     def close(self, timeout_s: float = CLOSE_TIMEOUT_S, status: str = "completed") -> bool:
         """Deliver what there is and end; later calls are counted as ``closed``.
 
-        ``status``: as in ``run_summary.json``. True when everything is durable in the run's
-        journal (on rank 0: and in every backend). Otherwise, after ``timeout_s``, what is left
-        stays in the spool for the aggregator or the next attempt, which one ``RuntimeWarning``
-        says (at the exit a line of the error output). Idempotent; a second thread waits for
-        what comes of it, and is warned if its own ``timeout_s`` is over before. On a terminal,
-        rank 0 says after two seconds in one line what it waits for; Ctrl+C ends the wait.
+        ``status``: as in ``run_summary.json``, or ``stopped``. True when everything is durable in
+        the run's journal (on rank 0: and in every backend). Otherwise, after ``timeout_s``, what is
+        left stays in the spool for the aggregator or the next attempt, which one
+        ``RuntimeWarning`` says (at the exit a line of the error output). Idempotent; a second
+        thread waits for what comes of it, and is warned if its own ``timeout_s`` is over before. On
+        a terminal, rank 0 says after two seconds in one line what it waits for; Ctrl+C ends the
+        wait.
         Publishers of this process that had the same place of the run before are closed first; one
         that is closed before a later one does not wait for its backends.
 
-        The end of a ``with`` block or of the process does it too, and sees an exception, Ctrl+C
-        and (only ``with``) ``sys.exit(n)`` as ``failed``. In a ``finally`` clause say it.
+        The end of a ``with`` block or of the process does it too, and sees an exception and (only
+        ``with``) ``sys.exit(n)`` as ``failed``, Ctrl+C and the exit codes that a shell has for it
+        and for SIGTERM (130, 143) as ``stopped``. In a ``finally`` clause say it.
         """
         closing = self._closing
         if self._shipper is not None and not self.is_closing and not self._spool.is_mute:
@@ -221,7 +223,7 @@ class Publisher(LoopMeasures):
                     if self._frames.refused_calls >= self._figures.log_calls:
                         self._say_refused(is_exiting=self._is_exiting)
             finally:
-                closing.end()
+                closing.end(is_exiting=self._is_exiting)
         # In a forked child the thread that closes is not there.
         elif self._spool.inactive != losses.FORKED and not closing.wait(timeout_s):
             unsent.say(unsent.still_closing(self.unsent), is_exiting=self._is_exiting)
@@ -238,7 +240,8 @@ class Publisher(LoopMeasures):
 
     def _leave(self, error: BaseException | None, timeout_s: float, status: str) -> None:
         if error is not None and not self.is_closing and not self._spool.is_mute:
-            status, timeout_s = "failed", min(timeout_s, exiting.FAILED_TIMEOUT_S)
+            status = exiting.status_of(error)
+            timeout_s = min(timeout_s, exiting.FAILED_TIMEOUT_S)
             self._tell_failure(error)
         self.close(timeout_s, status)
 
@@ -246,7 +249,8 @@ class Publisher(LoopMeasures):
     def _tell_failure(self, error: BaseException) -> None:
         name, text = exiting.describe(error)
         cause = name if text == name else f"{name}: {text}"
-        self._event("status", f"{self.role} of rank {self.rank} failed: {cause}", None, {})
+        how = exiting.status_of(error)
+        self._event("status", f"{self.role} of rank {self.rank} {how}: {cause}", None, {})
         if self._is_learner:
             self._event("summary", "", None, {"error_type": name, "error": text})
 

@@ -1,11 +1,12 @@
 """What a training gave and nobody could log: counted by reason, and named once per thing, as an
-event and never on the terminal. Any thread may call it."""
+event and in ``publisher.errors``, never on the terminal. Any thread may call it."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any
 
+from unilab_metrics.drop_words import counted_drops
 from unilab_metrics.publish import losses
 from unilab_metrics.publish.losses import Losses
 from unilab_metrics.publish.signal_handlers import is_of_signal_handler
@@ -24,6 +25,8 @@ MISTAKES = (
 _MAX_WARNINGS = 256
 _MAX_TEXT = 8192
 _MOST_SHOWN = 3
+_MOST_KEPT = 8
+"""Of them in :attr:`Losses.errors`, so that what is wrong with the bus has room there too."""
 
 Tell = Callable[[str, str, None, dict[str, Any]], None]
 """Appends an event: its kind, text, iteration and data."""
@@ -58,7 +61,7 @@ class Refusals:
         """What is to be said at the end of a training of which nothing at all was logged; empty if
         that was not for a mistake of its own."""
         counts = self._losses.counts
-        mistakes = [f"{counts[reason]:,} {reason}" for reason in MISTAKES if counts.get(reason)]
+        mistakes = [counted_drops(one, counts[one]) for one in MISTAKES if counts.get(one)]
         if not mistakes:
             return ""
         shown = "; ".join(self._texts)
@@ -72,4 +75,6 @@ class Refusals:
         self._named.add(what)
         if reason and len(self._texts) < _MOST_SHOWN:
             self._texts.append(text[:_MAX_TEXT])
+        if reason and len(self._named) <= _MOST_KEPT:
+            self._losses.keep(text[:_MAX_TEXT])
         self._tell("warning", text[:_MAX_TEXT], None, {"reason": reason})

@@ -13,6 +13,7 @@ from __future__ import annotations
 import math
 import numbers
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, NamedTuple, cast
 
@@ -188,6 +189,15 @@ def to_step(value: Any) -> int | None:
         return _integral(value)
     except Exception:  # noqa: BLE001 - a value's own code may raise anything
         return None
+
+
+def too_large_step(value: Any) -> str:
+    """In words that a whole number has no place as a step; empty for everything else."""
+    if not isinstance(value, numbers.Real):
+        return ""
+    with suppress(Exception):  # a value's own code may raise anything
+        return f"beyond {MAX_STEP:,}" if MAX_STEP < abs(float(value)) < math.inf else ""
+    return ""
 
 
 def _integral(value: Any) -> int | None:

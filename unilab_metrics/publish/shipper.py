@@ -17,6 +17,7 @@ from unilab_metrics.helper_life import Heard
 from unilab_metrics.publish import long_wait
 from unilab_metrics.publish.adopting import Adopter
 from unilab_metrics.publish.aggregator_care import StandIn, Supervise, no_run
+from unilab_metrics.publish.answers import Answers
 from unilab_metrics.publish.connection import SEARCH_INTERVAL_NS, Connection, FindBus
 from unilab_metrics.publish.delivery import Delivery
 from unilab_metrics.publish.drop_report import DropReport
@@ -27,8 +28,8 @@ from unilab_metrics.publish.prospects import Prospects
 from unilab_metrics.publish.runless import LacksRun, has_run
 from unilab_metrics.publish.spool import Spool
 from unilab_metrics.publish.wakeup import Wakeup
-from unilab_schema.codec import FrameDecodeError, decode_downward, encode_message
-from unilab_schema.control import Batch, Cursor, Hello
+from unilab_schema.codec import encode_message
+from unilab_schema.control import Batch, Hello
 
 SHIP_INTERVAL_NS = 20_000_000
 PING_INTERVAL_NS = 100_000_000
@@ -73,6 +74,7 @@ class Shipper:
         self._supervise = supervise
         self._stand_in = stand_in
         self._delivery = Delivery()
+        self._answers = Answers(spool, self._delivery, self._figures, counted)
         self._wakeup = wakeup or Wakeup()
         self._connection = Connection(find_bus, self._delivery, self._wakeup, counted)
         self.prospects = Prospects(
@@ -183,7 +185,7 @@ class Shipper:
             self._adopter.turn(now)
         socket = self._connection.socket
         if socket is not None:
-            self._receive(socket)
+            self._answers.take(socket)
             if self._closing and self._connection.is_elsewhere:
                 self._neighbours.look(now)
             self._delivery.resend_if_stuck(now)
@@ -209,34 +211,6 @@ class Shipper:
         if connection.socket is None or connection.trouble or self._delivery.refused:
             return None
         return Heard(connection.aggregator_pid, self._delivery.answered_ns / 1e9)
-
-    def _receive(self, socket: zmq.Socket[bytes]) -> None:
-        while True:
-            try:
-                data = socket.recv(zmq.NOBLOCK)
-            except zmq.Again:
-                return
-            try:
-                message = decode_downward(data)
-            except FrameDecodeError as error:
-                self._losses.note(error)
-                continue
-            now = monotonic_ns()
-            if isinstance(message, Cursor):
-                self._take_cursor(message, now)
-            else:
-                self._delivery.take_reject(message, now)
-                if message.code != "unknown_source":
-                    self._losses.note(ConnectionRefusedError(f"{message.code}: {message.text}"))
-
-    def _take_cursor(self, cursor: Cursor, now: int) -> None:
-        delivery, spool = self._delivery, self._spool
-        before = delivery.acked
-        delivery.take_cursor(cursor, spool.last, now)
-        if cursor.refused:
-            self._losses.refused_by_run = cursor.refused
-        if delivery.acked > before:
-            self._figures.acknowledged(now - spool.files.stamp_ns(before + 1), now)
 
     def _send(self, socket: zmq.Socket[bytes]) -> None:
         delivery, spool = self._delivery, self._spool

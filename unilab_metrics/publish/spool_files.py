@@ -58,7 +58,8 @@ class SpoolFiles:
         in_memory: bool = False,
         removed: Callable[[], object] = _nothing,
     ) -> None:
-        """``in_memory``: until :meth:`begin`. ``removed``: somebody had removed the directory, which is there again."""
+        """``in_memory``: until :meth:`begin`. ``removed``: somebody had removed the directory,
+        which is there again."""
         self._removed = removed
         self._directory = directory
         self._segment_bytes = segment_bytes

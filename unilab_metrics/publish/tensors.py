@@ -1,4 +1,4 @@
-"""torch tensors without importing torch: what they are, and how they reach the host. Pure.
+"""torch tensors without importing torch: what they are, and how they reach the host.
 
 A host tensor is read where it lies. Device tensors of one call are stacked on their device
 and fetched together, because each fetch waits for everything that the device still does.

@@ -1,8 +1,8 @@
 """Publishers of one process in one place of one run: they come one after the other.
 
 A notebook calls ``init()`` again before it has closed what came before. The first one is heard
-first, and so has the earlier attempt; its end does not wait for those of the later ones. Who closes a
-later one has done with the earlier ones too, whose place it needs.
+first, and so has the earlier attempt; its end does not wait for those of the later ones. Who closes
+a later one has done with the earlier ones too, whose place it needs.
 """
 
 from __future__ import annotations

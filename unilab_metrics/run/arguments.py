@@ -1,4 +1,4 @@
-"""Which values the arguments of ``init()`` and ``connect()`` may have. Pure.
+"""Which values the arguments of ``init()`` and ``connect()`` may have.
 
 Everything here raises ``ValueError``, in every mode and before anything is made: a value that
 the other side would refuse is a mistake in the program, and is best seen where it is made.
@@ -17,7 +17,9 @@ import numpy as np
 from unilab_metrics.config import BACKENDS, OFF_POLICY, SIDECARS
 from unilab_metrics.publish.scalars import to_step
 from unilab_metrics.run.meeting.binding import resolve_bind
-from unilab_schema.codec import MAX_STEP
+from unilab_metrics.webhook_url import checked_url
+from unilab_schema.alert_rules import parse_alert_rules, split_alert_rules
+from unilab_schema.codec import MAX_STEP, MAX_TAG_BYTES
 from unilab_schema.identity import (
     MAX_INSTANCES,
     MAX_NAME_CHARS,
@@ -37,6 +39,7 @@ def run_info(
     step_axis: Any = None,
     max_iterations: Any = None,
     strict: Any,
+    reward_tag: Any = None,
 ) -> RunInfo:
     """What a process says of its run; the world size is not known here."""
     names = [
@@ -55,6 +58,7 @@ def run_info(
         step_axis=step_axis or ("env_steps" if names[0].lower() in OFF_POLICY else "iteration"),
         max_iterations=whole("max_iterations", max_iterations, 0, MAX_STEP),
         strict=_flag("strict", strict),
+        reward_tag="" if reward_tag is None else _text("reward_tag", reward_tag, MAX_TAG_BYTES),
     )
 
 
@@ -120,6 +124,23 @@ def sidecar(value: Any) -> str | None:
     if value is not None and value not in SIDECARS:
         raise ValueError(f"no sidecar {value!r}; there are: {', '.join(SIDECARS)}")
     return value
+
+
+def alerts(value: Any, of_environment: str) -> tuple[str, ...]:
+    """Rules for alerts, beside those that the environment has."""
+    given: list[Any] = [] if value is None else value
+    parse_alert_rules(given)  # says what is wrong with the list itself
+    rules = parse_alert_rules([*given, *split_alert_rules(of_environment)])
+    return tuple(rule.text for rule in rules)
+
+
+def alert_webhook(value: Any) -> str | None:
+    """The URL that gets alerts; a mistake does not repeat it, because it may be a secret."""
+    if value is None:
+        return None
+    if not isinstance(value, str):
+        raise ValueError("alert_webhook must be a string")  # noqa: TRY004
+    return checked_url(value) if value else ""
 
 
 def path(name: str, value: Any) -> Path | None:

@@ -26,9 +26,10 @@ _VERSION = 1
 
 
 class BusSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """``launch``: key of the newest attempt's launch. ``spools``: directories in which this run's processes of this node may have spools.
-    ``log_interval``: backends get the iterations that it divides, and the last one. ``bind``:
-    where the aggregator listens for other nodes, see :func:`resolve_bind`."""
+    """``launch``: key of the newest attempt's launch. ``spools``: directories in which this run's
+    processes of this node may have spools. ``log_interval``: backends get the iterations that it
+    divides, and the last one. ``bind``: where the aggregator listens for other nodes, see
+    :func:`resolve_bind`. ``alerts``: rules of the user's own."""
 
     version: int = _VERSION
     launch: str = ""
@@ -36,6 +37,7 @@ class BusSettings(msgspec.Struct, frozen=True, kw_only=True):
     log_interval: int = 1
     spools: tuple[str, ...] = ()
     bind: str = ""
+    alerts: tuple[str, ...] = ()
 
 
 _decoder = msgspec.json.Decoder(BusSettings)
@@ -84,7 +86,13 @@ def _read(run_dir: Path) -> tuple[BusSettings, str]:
 
 
 def write_settings(
-    run_dir: Path, *, launch: str, backends: Sequence[str], log_interval: int, bind: str = ""
+    run_dir: Path,
+    *,
+    launch: str,
+    backends: Sequence[str],
+    log_interval: int,
+    bind: str = "",
+    alerts: Sequence[str] = (),
 ) -> BusSettings:
     """Put the settings of a new attempt in place, earlier spools kept. Raises ``OSError``."""
     spools = [os.fspath(root / launch) for root in spool_candidates()]
@@ -95,6 +103,7 @@ def write_settings(
         log_interval=log_interval,
         spools=tuple(listed)[:_MOST_SPOOLS],
         bind=bind,
+        alerts=tuple(alerts),
     )
     _write(run_dir, settings)
     return settings

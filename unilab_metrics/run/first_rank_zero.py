@@ -13,17 +13,9 @@ from pathlib import Path
 from unilab_metrics.run.bus_settings import read_settings
 from unilab_metrics.storage import lease
 from unilab_metrics.storage.process_table import is_ending
-from unilab_metrics.storage.records import scan
-from unilab_metrics.storage.segments import list_segments, read_segment
-from unilab_metrics.storage.spool_reader import (
-    LEASE_NAME,
-    SOURCE_KINDS,
-    SPOOL_PREFIX,
-    SpoolReader,
-)
+from unilab_metrics.storage.rank_zero_spool import is_of_open_rank_zero
+from unilab_metrics.storage.spool_reader import LEASE_NAME
 from unilab_metrics.transport.rendezvous import aggregator_lease
-from unilab_schema.codec import RecordKind
-from unilab_schema.identity import LEARNER
 
 
 def has_rank_zero(run_dir: Path) -> bool:
@@ -33,7 +25,7 @@ def has_rank_zero(run_dir: Path) -> bool:
         if lease.is_free(aggregator_lease(run_dir)):
             # Nobody would refuse us.
             return False
-        return any(_is_rank_zero(spool) for spool in _held_spools(run_dir))
+        return any(is_of_open_rank_zero(spool) for spool in _held_spools(run_dir))
     except OSError:
         return False
 
@@ -47,12 +39,3 @@ def _held_spools(run_dir: Path) -> Iterator[Path]:
             # One that was killed holds its locks until its memory is given back.
             if pid is not None and pid != os.getpid() and not (pid and is_ending(pid)):
                 yield directory
-
-
-def _is_rank_zero(spool: Path) -> bool:
-    identity = SpoolReader(spool).identity
-    if identity is None or identity.key.role != LEARNER or identity.key.rank != 0:
-        return False
-    segments = list_segments(spool, SPOOL_PREFIX)
-    records = scan(read_segment(segments[-1]), kinds=SOURCE_KINDS).records if segments else []
-    return all(record.kind != RecordKind.END for record in records)

@@ -66,6 +66,7 @@ class RankWish:
     expected_learners: int | None
     bind: str | None = None
     sidecar: str = "off"
+    alerts: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -150,6 +151,7 @@ def open_rank(wish: RankWish) -> Publisher:
             backends=_with_tensorboard(wish.backends),
             log_interval=wish.log_interval,
             bind=bind,
+            alerts=wish.alerts,
             started=started,
         )
         names = (wish.log_root.absolute(), run.algorithm, run.task, run.sim_backend)

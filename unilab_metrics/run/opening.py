@@ -38,6 +38,7 @@ def open_run(
     log_interval: int,
     started: datetime,
     bind: str = "",
+    alerts: Sequence[str] = (),
 ) -> Path:
     """Make the run in its directory and tell the other local ranks of it; the absolute path.
 
@@ -53,7 +54,12 @@ def open_run(
         add_spools(run_dir, launch)
     else:
         write_settings(
-            run_dir, launch=launch, backends=backends, log_interval=log_interval, bind=bind
+            run_dir,
+            launch=launch,
+            backends=backends,
+            log_interval=log_interval,
+            bind=bind,
+            alerts=alerts,
         )
         write_run_config(run_dir, run, config, started)
     # The file of one launch is the first one's, and must not go with the second.

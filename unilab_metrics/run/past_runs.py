@@ -8,10 +8,14 @@ from collections.abc import Iterator
 from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
+from typing import Any, cast
 
 from unilab_metrics.config import RUN_CONFIG_FILE
+from unilab_metrics.outcome import COMPLETED, FAILED, STOPPED
 from unilab_metrics.run.bus_settings import SETTINGS_FILE, read_settings
-from unilab_metrics.run.summary import read_summary
+from unilab_metrics.run.launching.told_figures import figure_in
+from unilab_metrics.run.losses import count_lost
+from unilab_metrics.run.summary import ended_in, read_summary
 from unilab_metrics.storage.lease import settled_pid
 from unilab_metrics.storage.records import scan
 from unilab_metrics.storage.segments import list_segments, read_segment
@@ -22,11 +26,12 @@ from unilab_metrics.transport.rendezvous import (
     aggregator_lease,
     bus_directory,
 )
+from unilab_metrics.wording import counted
 from unilab_schema.codec import KIND_OF
 from unilab_schema.updates import RunEnded, UpdateLayout
 
 MAX_DEPTH = 4
-_STATES = {"completed": "done", "failed": "failed"}
+_STATES = {COMPLETED: "done", FAILED: "failed", STOPPED: "stopped"}
 _DATED = re.compile(r"\d{4}-\d\d-\d\d_\d\d-\d\d")
 
 
@@ -49,9 +54,11 @@ def started(run_dir: Path) -> str:
 
 
 def state_of(run_dir: Path) -> str:
-    """``done``, ``failed``, ``ended`` (nobody can tell how), ``live`` (an aggregator or a process
-    of the run on this node) or ``cut off``: nobody has ended it and nobody is at work on it."""
-    status = (read_summary(run_dir) or {}).get("status")
+    """``done``, ``failed``, ``stopped`` (on purpose), ``ended`` (nobody can tell how), ``live`` (an
+    aggregator or a process of the run on this node) or ``cut off``: nobody has ended it and nobody
+    is at work on it."""
+    summary = read_summary(run_dir)
+    status = None if (summary or {}).get("status") is None else ended_in(summary or {})
     bus_dir = bus_directory(run_dir)
     try:
         if not bus_dir.is_dir():
@@ -65,6 +72,44 @@ def state_of(run_dir: Path) -> str:
         return "ended" if status is not None or _has_ended(bus_dir) else "cut off"
     except OSError:
         return "ended"
+
+
+def alerts_of(run_dir: Path) -> str:
+    """How many alerts a run that has ended told of, and how many of them had not ended; empty for
+    none, and for a run without a summary."""
+    bus = cast("dict[str, Any]", (read_summary(run_dir) or {}).get("bus") or {})
+    told = cast("dict[str, int]", bus.get("alerts") or {})
+    raised, is_open = told.get("raised", 0), told.get("open", 0)
+    if not raised:
+        return ""
+    return counted(raised, "alert") + (f", {is_open:,} still open" if is_open else "")
+
+
+def lost_of(run_dir: Path) -> str:
+    """How many processes of a run that has ended were killed or gone without a goodbye; empty for
+    none, and for a run without a summary."""
+    lost = count_lost(read_summary(run_dir) or {})
+    return counted(lost, "process lost", "processes lost") if lost else ""
+
+
+def figures_of(run_dir: Path) -> list[str]:
+    """How far a run that has ended came, how long that took, and its last reward, as its summary
+    says; what that does not say is left out."""
+    summary = read_summary(run_dir) or {}
+    iterations = figure_in(summary, "completed_iterations")
+    lasted_s = figure_in(summary, "training_wall_time_sec")
+    reward = figure_in(summary, "final_mean_reward")
+    told = [counted(int(iterations), "iteration")] if iterations else []
+    told += [_duration(lasted_s)] if lasted_s else []
+    return told + ([f"reward {reward:.4g}"] if reward is not None else [])
+
+
+def _duration(seconds: float) -> str:
+    minutes, rest = divmod(int(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    if hours:
+        return f"{hours}h{minutes:02d}m"
+    return f"{minutes}m{rest:02d}s" if minutes else f"{seconds:.1f}s"
 
 
 def _has_ended(bus_dir: Path) -> bool:

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from unilab_metrics.config import AGGREGATOR_LOG_FILE, PYTHON_VARIABLE
+from unilab_metrics.config import AGGREGATOR_LOG_FILE, GPUS_VARIABLE, PYTHON_VARIABLE
 from unilab_metrics.errors import StorageError
 from unilab_metrics.publish.forking import unforked
 from unilab_metrics.storage.bounded_reading import read_end
@@ -26,11 +26,12 @@ _LAST_WORDS_BYTES = 1000
 _PACKAGES = ("unilab_metrics", "unilab_schema", "unilab_sidecar")
 # Helpers work on small arrays: a pool of 64 BLAS threads would cost a node its start-up time
 # and memory, and a device context would take memory from the training.
+_VISIBLE_GPUS = "CUDA_VISIBLE_DEVICES"
 _ENVIRONMENT = {
     "OMP_NUM_THREADS": "1",
     "OPENBLAS_NUM_THREADS": "1",
     "MKL_NUM_THREADS": "1",
-    "CUDA_VISIBLE_DEVICES": "",
+    _VISIBLE_GPUS: "",
 }
 
 
@@ -118,7 +119,9 @@ def helper_environment(environ: Mapping[str, str]) -> dict[str, str]:
     """The environment of an aggregator or a writer, which work in another directory."""
     folders = {name: environ.get(name) for name in (SPOOL_VARIABLE, RUNTIME_VARIABLE)}
     absolute = {name: os.path.abspath(value) for name, value in folders.items() if value}
-    return python_environment(environ) | _ENVIRONMENT | absolute
+    visible = environ.get(GPUS_VARIABLE, environ.get(_VISIBLE_GPUS))
+    told = {} if visible is None else {GPUS_VARIABLE: visible}
+    return python_environment(environ) | _ENVIRONMENT | absolute | told
 
 
 def python_environment(environ: Mapping[str, str]) -> dict[str, str]:

@@ -13,12 +13,20 @@ from pathlib import Path
 
 import msgspec
 
-from unilab_metrics.config import BACKENDS, SIDECAR_VARIABLE, SIDECARS, is_disabled
+from unilab_metrics.config import (
+    ALERT_WEBHOOK_VARIABLE,
+    ALERTS_VARIABLE,
+    BACKENDS,
+    SIDECAR_VARIABLE,
+    SIDECARS,
+    is_disabled,
+)
 from unilab_metrics.publish import losses
 from unilab_metrics.publish.losses import Losses
 from unilab_metrics.publish.no_spool import NoSpool
 from unilab_metrics.publish.opening import disabled_publisher, new_identity
 from unilab_metrics.publish.publisher import Publisher
+from unilab_metrics.publish.warning import warn_caller
 from unilab_metrics.run import arguments
 from unilab_metrics.run.joining import ChildWish, RankWish, open_child, open_rank
 from unilab_metrics.run.meeting import inheritance
@@ -47,6 +55,9 @@ def init(
     expected_learners: int | None = None,
     bind: str | None = None,
     sidecar: str | None = None,
+    alerts: Sequence[str] | None = None,
+    alert_webhook: str | None = None,
+    reward_tag: str | None = None,
 ) -> Publisher:
     """The publisher of this rank of a training; on global rank 0 also the run itself.
 
@@ -54,8 +65,8 @@ def init(
     that publishes. It takes a few milliseconds and never waits for anybody.
 
     As a context manager (``with um.init(...) as publisher:``) the run ends as ``failed`` after
-    an exception, Ctrl+C and ``sys.exit(n)``. Without it, and without ``close()``, the exit of
-    the process sees the first two only: after ``sys.exit(n)`` the run is ``completed``.
+    an exception and ``sys.exit(n)``, and as ``stopped`` after Ctrl+C. Without it, and without
+    ``close()``, the exit of the process does not see ``sys.exit(n)``: the run is ``completed`` then.
 
     ``rank``, ``world_size``: by default what the launcher's variables say (``RANK``, then
     SLURM's, MPI's, ...), rank 0 of 1 without any. ``run_dir``: where the run lies or is to lie;
@@ -72,12 +83,22 @@ def init(
     ``auto`` (this node's address) or ``none``; by default ``UNILAB_METRICS_BIND``, else ``auto``
     if the launcher says that the job spans several nodes.
 
-    ``sidecar``: ``auto`` shows the run by itself, ``tmux`` in a pane beside this one, ``off`` not at
-    all; by default ``UNILAB_METRICS_SIDECAR``, else ``off``. ``auto`` takes the terminal if input,
-    output and errors are one, we are in its foreground, and rank 0 is alone on its node: until
-    ``close()`` what this process and its children print is in ``console.log`` of the run and their
-    input is at its end; then the terminal is as before, with the last lines. Elsewhere there is a
-    plain line every ten seconds. Rank 0 only; under ``unilab-metrics run`` that one shows the run.
+    ``sidecar``: ``auto`` shows the run by itself, ``tmux`` in a pane below this one, ``off`` not
+    at all; by default ``UNILAB_METRICS_SIDECAR``, else ``off``. ``auto`` takes the terminal if
+    input, output and errors are one, we are in its foreground, and rank 0 is alone on its node:
+    until ``close()`` what this process and its children print is in ``console.log`` of the run and
+    their input is at its end; then the terminal is as before, with the last lines. Elsewhere there
+    is a plain line every ten seconds. Rank 0 only; under ``unilab-metrics run`` that one shows the
+    run.
+
+    ``alerts``: rules such as ``Loss/* > 100 for 30 s`` or ``Train/mean_reward < 0 for 50
+    iterations``, beside those of ``UNILAB_METRICS_ALERTS`` (separated by ``;``); the built-in
+    alerts need none. ``alert_webhook``: a URL that gets each alert as JSON, by default
+    ``UNILAB_METRICS_ALERT_WEBHOOK``; say it on every rank. Both are described in docs/alerts.md.
+
+    ``reward_tag``: the tag that means the reward, for the rewards' panel, the first chart, the lines,
+    the summary and the alert of a collapse; by default ``Train/mean_reward`` or what your library
+    calls it (docs/frameworks.md has the names). Rank 0's counts.
 
     Sets ``UNILAB_METRICS_*`` in ``os.environ`` for child processes, which call
     :func:`connect`. With ``UNILAB_METRICS_DISABLED=1`` nothing is done.
@@ -94,6 +115,7 @@ def init(
         step_axis=step_axis,
         max_iterations=max_iterations,
         strict=strict,
+        reward_tag=reward_tag,
     )
     key, known_rank = arguments.source_key(role=role, rank=rank, instance=instance)
     size = arguments.world_size(world_size, known_rank)
@@ -112,9 +134,14 @@ def init(
         expected_learners=arguments.expected_learners(expected_learners, size),
         bind=arguments.bind(bind),
         sidecar=arguments.sidecar(sidecar) or _sidecar(os.environ),
+        alerts=_alerts(alerts, os.environ),
     )
+    webhook = arguments.alert_webhook(alert_webhook)
     if is_disabled(os.environ):
         return disabled_publisher(key, run)
+    if webhook is not None:
+        # In the environment of whoever starts the aggregator, and in no file: it may be a secret.
+        os.environ[ALERT_WEBHOOK_VARIABLE] = webhook
     try:
         return open_rank(wish)
     except Exception as error:  # noqa: BLE001 (no training ends because its metrics cannot start)
@@ -125,6 +152,16 @@ def _sidecar(environ: Mapping[str, str]) -> str:
     """What a user has asked for a training that does not say it."""
     asked = environ.get(SIDECAR_VARIABLE, "").strip().lower()
     return asked if asked in SIDECARS else "off"
+
+
+def _alerts(asked: object, environ: Mapping[str, str]) -> tuple[str, ...]:
+    """A mistake in the environment is none of the script's: it is warned of, and left out."""
+    own = arguments.alerts(asked, "")
+    try:
+        return arguments.alerts(asked, environ.get(ALERTS_VARIABLE, ""))
+    except ValueError as error:
+        warn_caller(f"{ALERTS_VARIABLE}: {error}")
+        return own
 
 
 def connect(

@@ -16,7 +16,7 @@ import msgspec
 
 from unilab_metrics.config import RUN_SUMMARY_FILE
 from unilab_metrics.errors import StorageError
-from unilab_metrics.outcome import COMPLETED, RunOutcome, SourceOutcome
+from unilab_metrics.outcome import COMPLETED, FAILED, STOPPED, RunOutcome, SourceOutcome
 from unilab_metrics.run.directory import file_mode
 from unilab_metrics.storage.bounded_reading import read_regular
 from unilab_metrics.storage.filesystem import write_atomic
@@ -25,10 +25,21 @@ from unilab_schema.metrics import METRIC_SCHEMA_VERSION
 from unilab_schema.phases import family_of
 
 _MAX_BYTES = 16 * 1024 * 1024
+_END_S = 60.0
+"""A run ends at most so long after the last sign of its ranks; more is a clock that was set."""
+_SLEW_S = 1.0
+"""A wall clock that is corrected little by little is off by less."""
+
+
+class _Alerts(msgspec.Struct):
+    raised: int = 0
+    open: int = 0
 
 
 class _Bus(msgspec.Struct):
     attempt: int = 0
+    ended: str = ""
+    late_values: int = 0
     world_size: int = 1
     updates: int = 0
     backends: dict[str, int] = {}
@@ -37,6 +48,7 @@ class _Bus(msgspec.Struct):
     troubles: dict[str, int] = {}
     sources: list[dict[str, Any]] = []
     quarantined_frames: int = 0
+    alerts: _Alerts = msgspec.field(default_factory=_Alerts)
 
 
 class _Shape(msgspec.Struct):
@@ -83,13 +95,12 @@ def summary_fields(outcome: RunOutcome) -> dict[str, Any]:
     """Pure. Times are ISO 8601 in UTC with ``+00:00``, durations are seconds, numbers that JSON
     does not know (NaN, infinities) are null, and nothing is rounded."""
     fields: dict[str, Any] = {name: _json_value(value) for name, value in outcome.summary.items()}
-    wall_time_s = max(outcome.ended_unix_ns - outcome.started_unix_ns, 0) / 1e9
     fields.setdefault("training_wall_time_sec", outcome.elapsed_s)
     fields.setdefault("completed_iterations", _completed(outcome))
     if outcome.env_steps is not None:
         fields.setdefault("total_env_steps", outcome.env_steps)
     fields |= {
-        "status": outcome.status,
+        "status": told_status(outcome.status),
         "metric_schema_version": METRIC_SCHEMA_VERSION,
         "algo": outcome.run.algorithm,
         "task": outcome.run.task,
@@ -97,7 +108,7 @@ def summary_fields(outcome: RunOutcome) -> dict[str, Any]:
         "log_dir": shown_path(outcome.run_dir),
         "start_time_utc": _utc(outcome.started_unix_ns),
         "end_time_utc": _utc(outcome.ended_unix_ns),
-        "wall_time_sec": wall_time_s,
+        "wall_time_sec": _wall_time_s(outcome),
         "wandb_run_url": None,
         "bus": _bus_fields(outcome),
     }
@@ -108,6 +119,25 @@ def summary_fields(outcome: RunOutcome) -> dict[str, Any]:
     elif outcome.text:
         fields.setdefault("error", outcome.text)
     return fields
+
+
+def told_status(status: str) -> str:
+    """What ``run_summary.json`` calls it, whose readers know four statuses. Pure."""
+    return FAILED if status == STOPPED else status
+
+
+def ended_in(summary: Mapping[str, Any]) -> str:
+    """How the run of a summary ended, in our own words: also ``stopped``. Pure."""
+    bus = cast("dict[str, Any]", summary.get("bus") or {})
+    return str(bus.get("ended") or summary.get("status"))
+
+
+def _wall_time_s(outcome: RunOutcome) -> float:
+    """Between start and end, if nobody has set the clock meanwhile."""
+    wall_s, lasted_s = (outcome.ended_unix_ns - outcome.started_unix_ns) / 1e9, outcome.lasted_s
+    if lasted_s is not None and not -_SLEW_S < wall_s - lasted_s < _END_S:
+        return lasted_s
+    return max(wall_s, 0.0)
 
 
 def _completed(outcome: RunOutcome) -> int:
@@ -132,6 +162,7 @@ def _counts_from_0(outcome: RunOutcome, last: int) -> bool:
 def _bus_fields(outcome: RunOutcome) -> dict[str, Any]:
     return {
         "attempt": outcome.attempt,
+        "ended": outcome.status,
         "world_size": outcome.run.world_size,
         "updates": outcome.updates,
         "backends": dict(outcome.backends),
@@ -144,6 +175,11 @@ def _bus_fields(outcome: RunOutcome) -> dict[str, Any]:
         "first_nonfinite": {
             tag: {"iteration": iteration, "rank": rank}
             for tag, (iteration, rank) in outcome.first_nonfinite.items()
+        },
+        "alerts": {
+            "raised": outcome.alerts_raised,
+            "open": outcome.alerts_open_count,
+            "open_texts": list(outcome.alerts_open),
         },
         "unregistered_tags": list(outcome.unregistered_tags),
         "warnings": dict(outcome.warnings),
@@ -171,9 +207,12 @@ def _source_fields(source: SourceOutcome) -> dict[str, Any]:
         "host": source.host,
         "pid": source.pid,
         "state": source.state,
+        "ended": source.ended,
         "ending": source.ending,
         "journaled_frames": source.frames,
         "lost_frames": source.lost,
+        "late_values": source.late_values,
+        "last_iteration": source.last_iteration,
         "dropped_calls": dict(source.drops),
         "troubles": dict(source.troubles),
     }
@@ -191,7 +230,7 @@ def is_told(run_dir: Path, outcome: RunOutcome, *, of_backends: bool = True) -> 
     """Whether the summary that lies there says how it ended, and of all of it; ``of_backends``:
     of what they hold, too."""
     summary = read_summary(run_dir)
-    if summary is None or summary.get("status") != outcome.status:
+    if summary is None or ended_in(summary) != outcome.status:
         return False
     bus = cast("dict[str, Any]", summary.get("bus") or {})
     if of_backends and bus.get("backends") != dict(outcome.backends):

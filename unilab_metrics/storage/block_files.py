@@ -10,15 +10,17 @@ import contextlib
 import os
 import time
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 import numpy as np
 
-from unilab_metrics.storage.records import scan
-from unilab_metrics.storage.segments import list_segments, open_segment, read_at
+from unilab_metrics.errors import IrregularFileError
+from unilab_metrics.storage.record_chunks import chunks
+from unilab_metrics.storage.records import Record, scan
+from unilab_metrics.storage.segments import counter_of, list_segments, open_segment, read_at
 from unilab_schema.codec import FrameDecodeError, RecordKind, decode_payload
 from unilab_schema.updates import BinBlock
 
@@ -89,26 +91,46 @@ class BlockFiles:
         return first in self._places
 
     def look(self) -> None:
-        """Notes the blocks that lie there now. Raises ``OSError``."""
+        """Notes the blocks that lie there now; a file that cannot be read has none, because the
+        history has it all. Raises ``OSError``."""
         for path in list_segments(self._bus_dir, BLOCKS):
-            fd = open_segment(path)
+            with contextlib.suppress(IrregularFileError, PermissionError, FileNotFoundError):
+                self._look_into(path)
+
+    def _look_into(self, path: Path) -> None:
+        fd = open_segment(path)
+        try:
+            for chunk in chunks(fd, self._looked_at.get(path, 0)):
+                self._looked_at[path] = chunk.begin + chunk.found.valid_bytes
+                self._note_all(path, chunk.begin, chunk.found.records)
+        finally:
+            os.close(fd)
+
+    def _note_all(self, path: Path, begin: int, records: Iterable[Record]) -> None:
+        for record in records:
+            if record.kind != RecordKind.BIN_BLOCK:
+                continue
             try:
-                begin = self._looked_at.get(path, 0)
-                data = read_at(fd, begin, max(os.fstat(fd).st_size - begin, 0))
-            finally:
-                os.close(fd)
-            found = scan(data)
-            self._looked_at[path] = begin + found.valid_bytes
-            for record in found.records:
-                if record.kind != RecordKind.BIN_BLOCK:
-                    continue
-                try:
-                    where = _where_decoder.decode(record.payload)
-                except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-                    continue
-                length = record.end - record.start
-                place = BlockPlace(path, begin + record.start, length)
-                self.note(where.first, where.last, where.part, place)
+                where = _where_decoder.decode(record.payload)
+            except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+                continue
+            place = BlockPlace(path, begin + record.start, record.end - record.start)
+            self.note(where.first, where.last, where.part, place)
+
+    def keep(self, begins: Iterable[tuple[int, int]], last: int) -> None:
+        """Forgets the blocks that tell of other entries than the history: those beyond its
+        ``last`` one, and those made before a later epoch gave their sequences anew, as after the
+        loss of a node. ``begins``: the epoch counter of each history segment that counts, and its
+        first sequence."""
+        again: dict[int, int] = {}
+        for counter, first in begins:
+            again[counter] = min(first, again.get(counter, first))
+        for start in self._starts:
+            ours = min(counter_of(place.path) for place in self._places[start])
+            through = min([last, *(first - 1 for made, first in again.items() if made > ours)])
+            if self._lasts[start] > through:
+                del self._places[start], self._lasts[start]
+        self._starts = sorted(self._places)
 
     def note(self, first: int, last: int, part: int, place: BlockPlace) -> None:
         """A block, or a part of one, lies there; a later one takes its place."""

@@ -33,6 +33,18 @@ def is_abandoned(directory: Path) -> bool:
 def runs_here(identity: Identity) -> bool:
     """Whether its process is at work on this node: a lease is free also when its holder has
     closed a second descriptor of the file. Of our own process the lease tells more."""
+    return _has_pid_here(identity) and is_running(identity.pid, identity.started_mono_ns)
+
+
+def has_ended_here(identity: Identity) -> bool:
+    """Whether its process was one of this node and has ended, for sure: false also where the
+    system does not tell, and of our own process."""
+    is_told = is_running(os.getpid(), time.monotonic_ns())
+    return is_told and _has_pid_here(identity) and not runs_here(identity)
+
+
+def _has_pid_here(identity: Identity) -> bool:
+    """Whether its pid means that process to us, and is not our own."""
     # A container of this kernel has pids that say nothing here; one that did not say whose its pids
     # are has at least a name of its own.
     is_here = identity.boot_id == boot_id() and (
@@ -40,8 +52,7 @@ def runs_here(identity: Identity) -> bool:
         if identity.pid_space
         else identity.host == platform.node()
     )
-    is_other = is_here and identity.pid != os.getpid()
-    return is_other and is_running(identity.pid, identity.started_mono_ns)
+    return is_here and identity.pid != os.getpid()
 
 
 def is_out_of_sight(identity: Identity) -> bool:

@@ -58,6 +58,21 @@ def is_running(pid: int, mono_ns: int) -> bool:
     return _was_running(fields, mono_ns) and fields[_STATE] not in _ENDED
 
 
+def has_open(pid: int, path: Path) -> bool:
+    """Whether that process has the very file open; false where the system does not tell."""
+    try:
+        meant = os.stat(path, follow_symlinks=False)
+        names = os.listdir(f"/proc/{pid}/fd")
+    except OSError:
+        return False
+    for name in names:
+        with contextlib.suppress(OSError):
+            found = os.stat(f"/proc/{pid}/fd/{name}")
+            if (found.st_dev, found.st_ino) == (meant.st_dev, meant.st_ino):
+                return True
+    return False
+
+
 def is_ending(pid: int) -> bool:
     """Whether that process is gone, on its way out, or killed and not out yet: nothing keeps the
     files and locks that it may still hold. False where the system does not tell."""

@@ -30,6 +30,8 @@ from unilab_schema.control import Epoch
 KIND_SEGMENT_HEADER = 96
 """First record of each wal and history segment; its payload is a :class:`SegmentHeader`."""
 SEGMENT_FORMAT_VERSION = 1
+DAMAGED_SUFFIX = ".damaged"
+"""Of a segment that is not read any more, and is kept for whoever wants to look at it."""
 
 _FULL = frozenset({errno.ENOSPC, errno.EFBIG, errno.EDQUOT})
 _NAME = re.compile(r"(?P<prefix>[A-Za-z0-9_.]+)-(?P<epoch>\d{6,})-(?P<number>\d{6,})")
@@ -145,6 +147,12 @@ def parse_segment_name(name: str) -> tuple[str, int, int] | None:
     return match["prefix"], int(match["epoch"]), int(match["number"])
 
 
+def counter_of(path: Path) -> int:
+    """The epoch counter that a segment's name says, 0 of other files."""
+    parsed = parse_segment_name(path.name)
+    return 0 if parsed is None else parsed[1]
+
+
 def list_segments(directory: Path, prefix: str) -> list[Path]:
     """The segments of ``prefix`` by epoch counter, then number; empty if there is no such
     directory."""
@@ -161,7 +169,8 @@ def list_segments(directory: Path, prefix: str) -> list[Path]:
 
 
 def open_segment(path: Path) -> int:
-    """A descriptor for reading. Raises ``OSError``, also for what is no regular file."""
+    """A descriptor for reading. Raises ``OSError``, ``IrregularFileError`` for what is no regular
+    file."""
     return open_regular(path, follow=False)
 
 

@@ -14,7 +14,8 @@ from unilab_metrics.storage.path_text import path_of
 
 
 class RunFile(msgspec.Struct, frozen=True, kw_only=True):
-    """A run directory: its absolute path (see ``path_text``), and what the system called it when it was there."""
+    """A run directory: its absolute path (see ``path_text``), and what the system called it when it
+    was there."""
 
     path: str
     device: int

@@ -12,10 +12,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import NamedTuple
 
-from unilab_metrics.storage.records import Record, Scan, damaged_at_end, encode_record, scan
+from unilab_metrics.storage.record_chunks import Chunk, chunks
+from unilab_metrics.storage.records import Scan, damaged_at_end, encode_record, scan
 from unilab_metrics.storage.segments import list_segments, open_segment, read_at
 from unilab_schema.codec import (
     MAX_FRAME_BYTES,
@@ -39,6 +41,7 @@ SPOOL_EPOCH = 1
 """A spool belongs to one incarnation, so its segments never change their epoch."""
 LEASE_NAME = "lease"
 """The file in the spool directory that its process holds."""
+_CHUNK_BYTES = 64 * 1024
 _STAMPED = (End, EventFrame, IterationFrame, ReportFrame, SparseFrame)
 SOURCE_KINDS = frozenset(kind for kind in RecordKind if kind < RecordKind.UPDATE_LAYOUT)
 
@@ -68,24 +71,26 @@ class SpoolReader:
 
         A torn tail is no record; damage with records behind it, a whole last record that is
         damaged, and missing segments are covered by gaps, so the sequences of all batches
-        together have no hole.
+        together have no hole. Between two of them a small part of a segment is held.
         """
         last = after
         spoiled = 0
         for path in list_segments(self.directory, SPOOL_PREFIX):
-            data = _read(path)
             taken: list[bytes] = []
+            announced: list[bytes] = []
             size = 0
-            found = scan(data, kinds=SOURCE_KINDS)
-            top = max((record.sequence for record in found.records), default=0)
-            spoiled = max(top, spoiled) + damaged_at_end(data, found)
-            for piece, sequence in _pieces(data, found, last):
-                taken.append(piece)
-                size += len(piece)
-                last = sequence
-                if size >= max_bytes:
-                    yield SpoolBatch(b"".join(taken), last)
-                    taken, size = [], 0
+            for chunk in _chunks(path):
+                found = chunk.found
+                spoiled = max(spoiled, *(record.sequence for record in found.records), 0)
+                if chunk.is_last:
+                    spoiled += damaged_at_end(chunk.data, found)
+                for piece, sequence in _pieces(chunk.data, found, last, announced):
+                    taken.append(piece)
+                    size += len(piece)
+                    last = sequence
+                    if size >= max_bytes:
+                        yield SpoolBatch(b"".join(taken), last)
+                        taken, size = [], 0
             if taken:
                 yield SpoolBatch(b"".join(taken), last)
         if spoiled > last:
@@ -120,8 +125,8 @@ class SpoolReader:
 
     def _identity(self) -> Identity | None:
         for path in list_segments(self.directory, SPOOL_PREFIX):
-            data = _read(path)
-            for record in scan(data, kinds=SOURCE_KINDS).records:
+            # It is asked of every spool that lies there, and lies at the beginning.
+            for record in chain.from_iterable(chunk.found.records for chunk in _chunks(path)):
                 if record.kind == RecordKind.IDENTITY:
                     try:
                         return decode_payload(record.kind, record.payload)
@@ -154,17 +159,19 @@ def pass_over_damage(
     return b"".join(pieces)
 
 
-def _pieces(data: bytes, found: Scan, after: int) -> Iterator[tuple[bytes, int]]:
-    """Bytes to send and the sequence reached with them, for one segment.
+def _pieces(
+    data: bytes, found: Scan, after: int, announced: list[bytes]
+) -> Iterator[tuple[bytes, int]]:
+    """Bytes to send and the sequence reached with them, for a part of a segment.
 
-    Its announcements are needed only after a gap, which may have swallowed a layout.
+    ``announced``: what its parts before this one announce, to which this one adds. That is needed
+    only after a gap, which may have swallowed a layout.
     """
-    announced: list[Record] = []
     reached = after
     for record in found.records:
         if record.sequence == 0:
             if record.kind != RecordKind.IDENTITY:
-                announced.append(record)
+                announced.append(data[record.start : record.end])
             continue
         if record.sequence <= reached:
             continue
@@ -173,7 +180,7 @@ def _pieces(data: bytes, found: Scan, after: int) -> Iterator[tuple[bytes, int]]
             reached = record.sequence - 1
             yield gap, reached
             for announcement in announced:
-                yield data[announcement.start : announcement.end], reached
+                yield announcement, reached
         reached = record.sequence
         yield data[record.start : record.end], reached
 
@@ -181,6 +188,25 @@ def _pieces(data: bytes, found: Scan, after: int) -> Iterator[tuple[bytes, int]]
 def _gap(first: int, last: int) -> bytes:
     payload = encode_payload(Gap(first, last, "not readable in the spool"))
     return encode_record(RecordKind.GAP, last, payload)
+
+
+def _chunks(path: Path) -> Iterator[Chunk]:
+    """Of one segment, as far as it is there. No descriptor is held between two of them: a run may
+    leave hundreds of spools that are read by turns."""
+    begin = 0
+    while True:
+        try:
+            fd = open_segment(path)
+        except FileNotFoundError:
+            return
+        try:
+            chunk = next(chunks(fd, begin, kinds=SOURCE_KINDS, chunk_bytes=_CHUNK_BYTES))
+        finally:
+            os.close(fd)
+        yield chunk
+        if chunk.is_last or not chunk.data:
+            return
+        begin = chunk.following
 
 
 def _read(path: Path) -> bytes:

@@ -13,7 +13,8 @@ from unilab_metrics.transport.diagnosis import Diagnosis, Finding
 from unilab_metrics.transport.monitoring import Monitor
 from unilab_metrics.transport.routes import Route
 from unilab_schema.codec import FrameDecodeError, decode_head, decode_reply, encode_message
-from unilab_schema.control import PROTOCOL_VERSION, Fetch, Head, History, Latest, Ranks, Reply
+from unilab_schema.control import PROTOCOL_VERSION, Head
+from unilab_schema.requests import Console, Fetch, History, Latest, Ranks, Reply
 
 _MAX_DRAIN = 256
 
@@ -33,17 +34,17 @@ class BusConnection:
         """Raises :class:`EndpointError`. A peer that is not there is no error."""
         self.route = route
         self.malformed = 0
+        self._is_listening = False
         self._context = sockets.context()
         self._requests: zmq.Socket[bytes] | None = None
         self._monitor: Monitor | None = None
         self._diagnosis = Diagnosis()
         self._poller = zmq.Poller()
         try:
-            self._heads = sockets.listen(self._context, route.announce, route.curve, self._watch)
+            self._heads = self._listen()
         except BaseException:
             sockets.terminate(self._context)
             raise
-        self._poller.register(self._heads, zmq.POLLIN)
         try:
             self._connect_requests(route.fetch)
         except BaseException:
@@ -61,7 +62,7 @@ class BusConnection:
         """Whether something arrived within ``timeout_ms``."""
         return bool(self._poller.poll(max(0, round(timeout_ms))))
 
-    def ask(self, message: Fetch | Latest | History | Ranks) -> bool:
+    def ask(self, message: Fetch | Latest | History | Ranks | Console) -> bool:
         """Send a request; False while the aggregator is not there, or does not take more."""
         if self._requests is None:
             return False
@@ -93,12 +94,33 @@ class BusConnection:
                 self.malformed += 1
         return received
 
+    def listen_anew(self) -> None:
+        """Hear nothing any more of what waits on its way, and a head of now. What was asked goes
+        on. Raises :class:`EndpointError`, and then hears nothing any more."""
+        self._poller.unregister(self._heads)
+        if self._monitor is not None:
+            self._monitor.close()
+        sockets.close([self._heads])
+        self._heads = self._listen()
+
+    def listen(self, *, is_wanted: bool) -> None:
+        """Hear heads, or none for a while, beginning with one of now."""
+        if is_wanted != self._is_listening:
+            self._is_listening = is_wanted
+            self._heads.set(zmq.SUBSCRIBE if is_wanted else zmq.UNSUBSCRIBE, b"")
+
     def close(self) -> None:
         """Idempotent."""
         if self._monitor is not None:
             self._monitor.close()
         requests = [] if self._requests is None else [self._requests]
         sockets.terminate(self._context, [self._heads, *requests])
+
+    def _listen(self) -> zmq.Socket[bytes]:
+        made = sockets.listen(self._context, self.route.announce, self.route.curve, self._watch)
+        self._poller.register(made, zmq.POLLIN)
+        self._is_listening = True
+        return made
 
     def _watch(self, made: zmq.Socket[bytes]) -> None:
         if self.route.curve is not None:

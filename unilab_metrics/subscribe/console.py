@@ -46,7 +46,7 @@ class ConsoleReader:
 
     def _state(self, name: str) -> object:
         try:
-            status = os.stat(self._run_dir / name)
+            status = os.lstat(self._run_dir / name)
         except OSError:
             return None
         return status.st_ino, status.st_size

@@ -8,6 +8,7 @@ damaged is passed over and counted, a format that it does not know is refused.
 from __future__ import annotations
 
 import os
+import sys
 from collections import deque
 from itertools import pairwise
 from pathlib import Path
@@ -31,14 +32,20 @@ from unilab_metrics.storage.segments import (
     read_at,
 )
 from unilab_metrics.subscribe.history_record import HistoryRecord, decode_entry
-from unilab_metrics.subscribe.segment_chain import Link, SegmentChain
+from unilab_metrics.subscribe.segment_chain import (
+    HISTORY_KINDS,
+    HISTORY_PREFIX,
+    Beginning,
+    Link,
+    SegmentChain,
+    first_sequence,
+    sequences,
+)
 from unilab_schema.codec import FrameDecodeError, RecordKind
 
 if TYPE_CHECKING:
     from typing_extensions import Self
 
-HISTORY_PREFIX = "history"
-HISTORY_KINDS = frozenset([KIND_SEGMENT_HEADER, *range(32, 64)])
 CHUNK_BYTES = 1024 * 1024
 _MAX_CHUNK_BYTES = HEADER_BYTES + MAX_PAYLOAD_BYTES
 
@@ -46,14 +53,14 @@ _MAX_CHUNK_BYTES = HEADER_BYTES + MAX_PAYLOAD_BYTES
 class HistoryReader:
     """Owned by one thread. Close it, or use it as a context manager.
 
-    ``cursor``: the update sequence up to which everything was returned, or passed over
-    because of damage. ``damaged``: stretches of bytes and records that could not be read.
-    ``lost_entries``: update sequences that were passed over.
+    ``cursor``: the update sequence up to which everything was returned, or passed over. ``damaged``:
+    stretches of bytes and records that could not be read, ``lost_entries``: sequences passed over.
     """
 
-    def __init__(self, bus_dir: Path, after: int = 0) -> None:
-        """``after``: return only entries beyond this update sequence."""
+    def __init__(self, bus_dir: Path, after: int = 0, beginning: Beginning | None = None) -> None:
+        """``after``: return only entries beyond this update sequence; ``beginning``: where."""
         self.cursor = after
+        self._beginning = beginning
         self.damaged = 0
         self.lost_entries = 0
         self._chain = SegmentChain(bus_dir, HISTORY_PREFIX)
@@ -68,23 +75,31 @@ class HistoryReader:
         self._layouts: dict[int, tuple[str, ...]] = {}
         self._seen_header_damage = 0
 
-    def poll(self, max_records: int = 1000, up_to: int | None = None) -> list[HistoryRecord]:
+    def poll(
+        self,
+        max_records: int = 1000,
+        up_to: int | None = None,
+        max_bytes: int | None = None,
+    ) -> list[HistoryRecord]:
         """The next entries, in order; empty while there are none. Never waits.
 
-        ``up_to``: leave later update sequences for another call. Raises
-        ``UnknownVersionError`` for a format of another version, and ``OSError``.
+        ``max_bytes``: no further entry where these have as many. ``up_to``: the last update
+        sequence of this call. Raises ``UnknownVersionError`` for another version, and ``OSError``.
         """
         out: list[HistoryRecord] = []
-        while len(out) < max_records:
+        size, most_bytes = 0, max_bytes or sys.maxsize
+        while len(out) < max_records and size < most_bytes:
             if not self._pending and not self._read_more():
                 break
-            while self._pending and len(out) < max_records:
+            while self._pending and len(out) < max_records and size < most_bytes:
                 if up_to is not None and self._pending[0].sequence > up_to:
                     self._unread()
                     return out
-                record = self._decode(self._pending.popleft())
+                read = self._pending.popleft()
+                record = self._decode(read)
                 if record is not None:
                     out.append(record)
+                    size += read.end - read.start
         return out
 
     def damaged_at_end(self) -> int:
@@ -248,7 +263,7 @@ class HistoryReader:
         self._offset = link.limit or 0
         if _order(segment or link.path)[0] == _order(successor)[0]:
             return
-        last = _last_sequence(link)
+        last = max(sequences(link, HISTORY_KINDS), default=0)
         if last:
             self.cursor = min(self.cursor, last)
 
@@ -256,11 +271,16 @@ class HistoryReader:
         links = self._links()
         if not links:
             return False
-        start = links[0]
+        start, begin = links[0], self._beginning
+        at = next((link for link in links if begin and link.path == begin.path), None)
+        if at is not None and begin is not None:
+            self._open(at)
+            self._offset, self._layouts = begin.offset, dict(begin.layouts)
+            return True
         if self.cursor:
             # Each segment holds the layouts that it uses, so the reading may begin at any.
             for link in reversed(links[1:]):
-                if 0 < _first_sequence(link) <= self.cursor + 1:
+                if 0 < first_sequence(link, HISTORY_KINDS) <= self.cursor + 1:
                     start = link
                     break
         self._open(start)
@@ -273,24 +293,6 @@ class HistoryReader:
         self._offset = 0
         self._chunk_bytes = CHUNK_BYTES
         self._passed_over_at = -1
-
-
-def _sequences(link: Link, max_bytes: int) -> list[int]:
-    fd = open_segment(link.path)
-    try:
-        size = min(max_bytes, os.fstat(fd).st_size)
-        data = read_at(fd, 0, size if link.limit is None else min(size, link.limit))
-    finally:
-        os.close(fd)
-    return [r.sequence for r in scan(data, kinds=HISTORY_KINDS).records if r.sequence]
-
-
-def _first_sequence(link: Link) -> int:
-    return next(iter(_sequences(link, CHUNK_BYTES)), 0)
-
-
-def _last_sequence(link: Link) -> int:
-    return max(_sequences(link, 1 << 40), default=0)
 
 
 def _order(path: Path) -> tuple[int, int]:

@@ -30,6 +30,13 @@ class HistoryRecord(NamedTuple):
         return np.empty(0, dtype=np.float64)
 
 
+def put_layout(layouts: dict[int, tuple[str, ...]], layout: UpdateLayout) -> None:
+    """Notes a layout that is told, often not for the first time. The same tags stay the very same
+    tuple, by which whoever has worked something out about thousands of them finds it again."""
+    if layouts.get(layout.layout) != layout.tags:
+        layouts[layout.layout] = layout.tags
+
+
 def decode_entry(record: Record, layouts: dict[int, tuple[str, ...]]) -> HistoryRecord | None:
     """A record of the history; a layout is put into ``layouts`` and gives ``None``.
 
@@ -37,7 +44,7 @@ def decode_entry(record: Record, layouts: dict[int, tuple[str, ...]]) -> History
     """
     entry = decode_payload(record.kind, record.payload)
     if isinstance(entry, UpdateLayout):
-        layouts[entry.layout] = entry.tags
+        put_layout(layouts, entry)
         return None
     if not isinstance(entry, Update | Supplement):
         return HistoryRecord(record.sequence, entry, ())

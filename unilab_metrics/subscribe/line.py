@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 
-from unilab_metrics.errors import KeyRefusedError
+from unilab_metrics.errors import UnilabMetricsError
 from unilab_metrics.subscribe.connection import BusConnection
 from unilab_metrics.subscribe.welcome import Admission, taken_out
 from unilab_metrics.subscribe.whereabouts import Contact, Whereabouts
@@ -44,9 +45,11 @@ class Line:
         )
 
     @property
-    def refusal(self) -> KeyRefusedError | None:
-        """Why the aggregator does not let us in any more."""
+    def refusal(self) -> UnilabMetricsError | None:
+        """Why the aggregator, or the machine that it is on, does not let us in any more."""
         line = self.connection
+        if self._where.problem is not None:
+            return self._where.problem
         if line is None or not self._admission.refuses(line.finding):
             return None
         return taken_out(line.route.announce, self._where.key_file)
@@ -56,10 +59,11 @@ class Line:
         """Until :meth:`search` does something again."""
         return max(0.0, (self._next_search_s - time.monotonic()) * 1000)
 
-    def search(self, *, has_ended: bool) -> bool:
+    def search(self, hear: Callable[[], None] = lambda: None, *, has_ended: bool) -> bool:
         """Whether a connection was made just now. ``has_ended``: the run has, as far as is known:
-        then another aggregator may come at any time. Raises as ``Whereabouts.look`` and
-        ``BusConnection`` do."""
+        then another aggregator may come at any time. ``hear``: takes what a connection has
+        received before it is given up. Raises as ``Whereabouts.look``, ``BusConnection`` and
+        ``hear`` do."""
         now_s = time.monotonic()
         if now_s < self._next_search_s:
             return False
@@ -75,6 +79,7 @@ class Line:
         contact = self._where.look()
         if contact == self._contact and not stale:
             return False
+        hear()
         self.disconnect()
         return self._connect(contact)
 

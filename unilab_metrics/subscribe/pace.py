@@ -8,10 +8,12 @@ MIN_SPEED, MAX_SPEED = 0.01, 10_000.0
 
 
 class Pace(NamedTuple):
-    """``speed``: times as fast as it went; ``is_paused``: it stands still."""
+    """``speed``: times as fast as it went; ``is_paused``: it stands still. ``last``: the run's last
+    update sequence, 0 where that is not told."""
 
     speed: float
     is_paused: bool
+    last: int = 0
 
 
 def bounded(speed: float) -> float:

@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import os
+import time
 from collections import OrderedDict
 from pathlib import Path
 from typing import NamedTuple
 
 from unilab_metrics.storage.block_files import BlockFiles
+from unilab_metrics.storage.chosen_records import ChosenRecords
 from unilab_metrics.storage.records import HEADER_BYTES, MAX_PAYLOAD_BYTES, Scan, scan
 from unilab_metrics.storage.segment_map import SegmentMap
-from unilab_metrics.storage.segments import open_segment, read_at
+from unilab_metrics.storage.segments import counter_of, open_segment, read_at
 from unilab_metrics.subscribe.history import HISTORY_KINDS, HISTORY_PREFIX
 from unilab_metrics.subscribe.history_record import HistoryRecord, decode_entry
-from unilab_metrics.subscribe.segment_chain import Link, SegmentChain
+from unilab_metrics.subscribe.segment_chain import Beginning, Link, SegmentChain
 from unilab_schema.codec import FrameDecodeError, RecordKind
-from unilab_schema.control import Blocks, Epoch
+from unilab_schema.control import Epoch
+from unilab_schema.requests import Blocks
 
 BUDGET_S = 0.05
 """Of one answer: the live updates wait for as long."""
@@ -51,17 +54,24 @@ class PastFiles:
         self._has_looked = False
 
     def bins(self, tags: tuple[str, ...], after: int) -> Blocks:
-        """The whole blocks behind ``after``, as of a live run. Raises ``OSError``."""
+        """The whole blocks behind ``after``, as of a live run. Raises as :meth:`stretch`
+        does."""
         if not self._has_looked:
             # Nobody writes them any more, or if somebody does, the records have it all.
             self._blocks.look()
+            self._blocks.keep(self._begins(), self.last())
             self._has_looked = True
         found = self._blocks.read(tags, after, budget_s=BUDGET_S)
         return Blocks(0, _NOBODY, found.blocks, found.complete, found.first, found.last)
 
-    def stretch(self, after: int, limit: int) -> Stretch:
-        """The entries behind ``after``, at most ``limit`` and as many as one message would hold.
-        Raises ``UnknownVersionError`` and ``OSError``."""
+    def stretch(
+        self, after: int, limit: int, tags: tuple[str, ...] = (), kinds: tuple[int, ...] = ()
+    ) -> Stretch:
+        """The entries behind ``after``, at most ``limit`` and as many as one message would hold;
+        of ``tags`` and ``kinds`` as in ``Fetch``. Raises ``UnknownVersionError`` and
+        ``OSError``."""
+        chosen = ChosenRecords(tags, kinds)
+        until_s = time.monotonic() + BUDGET_S
         links = self._chain.links()
         limit = max(1, min(limit, _MOST_RECORDS))
         taken: list[HistoryRecord] = []
@@ -80,17 +90,36 @@ class PastFiles:
                         if len(taken) >= limit or size >= _STRETCH_BYTES:
                             return Stretch(tuple(taken), last)
                         last = record.sequence
-                        size += record.end - record.start
+                        if not chosen.wants(record.kind):
+                            continue
                     try:
                         entry = decode_entry(record, segment.layouts)
                     except FrameDecodeError:
                         continue
+                    if entry is not None and not chosen.is_all:
+                        entry = _cut(entry, chosen)
                     if entry is not None:
                         taken.append(entry)
+                        size += (
+                            record.end - record.start
+                            if chosen.is_all
+                            else HEADER_BYTES + 8 * len(entry.tags)
+                        )
+                if not chosen.is_all and last > after and time.monotonic() >= until_s:
+                    return Stretch(tuple(taken), last)
                 offset += found.valid_bytes
                 if is_end or not found.valid_bytes:
                     break
         return Stretch(tuple(taken), last)
+
+    def _begins(self) -> list[tuple[int, int]]:
+        """Each epoch of the history, and its first entry."""
+        begins: dict[int, int] = {}
+        for link in self._chain.links():
+            counter = counter_of(link.path)
+            if counter not in begins and (first := self._first(link)):
+                begins[counter] = first
+        return list(begins.items())
 
     def last(self) -> int:
         """The newest update sequence, 0 without any. Raises as :meth:`stretch` does."""
@@ -107,6 +136,32 @@ class PastFiles:
                     break
             if last:
                 return last
+        return 0
+
+    def beginning(self, sequence: int) -> Beginning | None:
+        """Where to begin reading the entries from ``sequence`` on; ``None`` without a history.
+        Raises as :meth:`stretch` does."""
+        links = self._chain.links()
+        if not links:
+            return None
+        segment = self._segment(links[self._place(links, sequence)])
+        offset = segment.map.seek(sequence)
+        self._read_layouts(segment)
+        return Beginning(segment.map.path, offset, dict(segment.layouts))
+
+    def size_bytes(self) -> int:
+        """Of all that counts. Raises ``OSError``."""
+        return sum(_size(link) for link in self._chain.links())
+
+    def sequence_near_end(self, size_bytes: int) -> int:
+        """The first update sequence of the last ``size_bytes``, 0 if there are not so many or
+        nothing can be read there. Raises as :meth:`stretch` does."""
+        for link in reversed(self._chain.links()):
+            size = _size(link)
+            if size_bytes <= size:
+                found, _is_end = _read(link, size - size_bytes)
+                return next((one.sequence for one in found.records if one.sequence), 0)
+            size_bytes -= size
         return 0
 
     def _place(self, links: list[Link], sequence: int) -> int:
@@ -162,6 +217,16 @@ class PastFiles:
             pass
         finally:
             os.close(fd)
+
+
+def _cut(record: HistoryRecord, chosen: ChosenRecords) -> HistoryRecord | None:
+    cut = chosen.cut(record.entry, record.tags)
+    return None if cut is None else HistoryRecord(record.sequence, *cut)
+
+
+def _size(link: Link) -> int:
+    size = link.path.stat().st_size
+    return size if link.limit is None else min(size, link.limit)
 
 
 def _read(link: Link, offset: int) -> tuple[Scan, bool]:

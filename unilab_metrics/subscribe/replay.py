@@ -9,24 +9,28 @@ from __future__ import annotations
 
 import time
 from collections import deque
+from collections.abc import Callable
+from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import numpy as np
-
-from unilab_metrics.errors import DamagedFileError, RunNotFoundError, UnilabMetricsError
+from unilab_metrics.errors import UnilabMetricsError
+from unilab_metrics.storage.console_pieces import console_piece
 from unilab_metrics.storage.path_text import shown_path
-from unilab_metrics.storage.segments import list_segments
 from unilab_metrics.subscribe.asking import NoAnswer
 from unilab_metrics.subscribe.earlier_runs import EarlierRuns
-from unilab_metrics.subscribe.history import HISTORY_PREFIX
 from unilab_metrics.subscribe.history_record import HistoryRecord
+from unilab_metrics.subscribe.landmarks import Landmarks
 from unilab_metrics.subscribe.pace import Pace, bounded
 from unilab_metrics.subscribe.past_files import PastFiles, Stretch
+from unilab_metrics.subscribe.seen_alerts import SeenAlerts
+from unilab_metrics.subscribe.unread_history import refuse_unread, unwritten_history
+from unilab_metrics.subscribe.values_before import snapshot_before
 from unilab_metrics.transport.rendezvous import bus_directory
-from unilab_schema.control import Blocks, Epoch, Head, RankValues, Snapshot
+from unilab_schema.control import Epoch, Head
 from unilab_schema.identity import RunInfo
-from unilab_schema.updates import BLOCK_ENTRIES, AttemptOpened, RunEnded, Update
+from unilab_schema.requests import Blocks, Console, ConsolePiece, RankValues, Snapshot
+from unilab_schema.updates import AttemptOpened, RunEnded, Update
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -37,6 +41,8 @@ _AHEAD = 1000
 _MOST_AT_ONCE = 4000
 """Faster than this in one poll, and the run goes slower than was asked for."""
 _TICK_S = 0.02
+_MOST_TOLD = 16
+"""Alerts, as announcements of a live run have."""
 _NOBODY = Epoch(b"replay".ljust(16), 1)
 
 
@@ -45,44 +51,65 @@ class Replay:
 
     refusal: UnilabMetricsError | None = None
 
-    def __init__(self, run_dir: Path, *, speed: float = 1.0, iteration: int | None = None) -> None:
-        """``iteration``: begin where the run had come to it, by default at its start.
+    def __init__(
+        self,
+        run_dir: Path,
+        *,
+        speed: float = 1.0,
+        iteration: int | None = None,
+        is_still: bool = False,
+        told_s: Callable[[int], float | None] = lambda _attempt: None,
+    ) -> None:
+        """``iteration``: begin where the run had come to it, by default at its start. ``is_still``:
+        stand still there, by default at the run's end. ``told_s``: seconds of training that the run
+        says of itself at the end of an attempt, if it does.
 
-        Raises :class:`RunNotFoundError` where there is no history, ``UnknownVersionError`` for one
-        of another version, :class:`DamagedFileError` if nothing of it can be read, and ``OSError``.
+        Raises :class:`RunNotFoundError` while nothing of the history is written, ``NoLiveRunError``
+        if nobody goes on with that, ``UnknownVersionError`` for one of another version,
+        ``DamagedFileError`` if nothing of it can be read, and ``OSError``.
         """
         bus_dir = bus_directory(run_dir)
-        segments = list_segments(bus_dir, HISTORY_PREFIX)
-        if not segments:
-            raise RunNotFoundError(run_dir, "no history of a run")
         self._run_dir = run_dir
+        self._told_s = lru_cache(1)(told_s)
         self.earlier = EarlierRuns(run_dir)
         self._past = PastFiles(bus_dir)
         self._last = self._past.last()
         if not self._last:
-            raise DamagedFileError(segments[-1], 0, "nothing in it can be read")
+            refuse_unread(run_dir)
+            raise unwritten_history(run_dir)
         self._speed = bounded(speed)
-        self._is_paused = False
+        self._is_paused = is_still
         self._run = RunInfo()
         self._attempt = 1
+        self._earlier_s = 0.0
         self.restarts = 0
+        self.keeps_up = False
+        self.late_s = 0.0
+        self.passed_over = self.lost_entries = 0
+        """Those that were passed over since it has gone to a place, because nobody can read them."""
         self._ahead: deque[HistoryRecord] = deque()
         self._read = 0
         self._at = 0
         self._newest: Update | None = None
+        self._first: Update | None = None
+        """Of the attempt of the newest one."""
+        self._alerts = SeenAlerts()
+        self._landmarks = Landmarks(self._past, self._last)
+        self._first_iteration = self._landmarks.first_iteration()
         self._ended: RunEnded | None = None
         self._since_newest_s = 0.0
         self._played_s = time.monotonic()
         self._snapshot: Snapshot | None = None
         self._due: list[HistoryRecord] = []
-        self._go_to(1 if iteration is None else self._sequence_of(iteration))
+        begin = self._last if is_still else 1
+        self._go_to(begin if iteration is None else self._landmarks.sequence_of(iteration))
 
     @property
     def head(self) -> Head:
         """The announcement of this moment of the run."""
         newest = self._newest
         since_ns = round(self._since_newest_s * 1e9)
-        ended = self._ended
+        ended, alerts = self._ended, self._alerts.open
         return Head(
             _NOBODY,
             self._at,
@@ -95,7 +122,30 @@ class Replay:
             (newest.sealed_mono_ns if newest is not None else 0) + since_ns,
             (newest.unix_ns if newest is not None else 0) + since_ns,
             ended.status if ended is not None and self._at >= self._last else None,
+            alerts=alerts[-_MOST_TOLD:],
+            alerts_open=len(alerts),
+            training_s=self._training_s(),
+            first_iteration=self._first_iteration,
+            earlier_s=self._earlier_s,
+            attempt_iteration=None if self._first is None else self._first.iteration,
         )
+
+    def _training_s(self) -> float | None:
+        """Rank 0's time at the first update of the attempt, and what has passed on the clock of the
+        seals since: ranks need not wait for each other, and go on when rank 0 is done. At the end
+        what the run says of itself, which is the most: an update may be sealed long after it."""
+        newest = self._newest
+        if newest is None:
+            return None
+        if self._first is None or self._first.attempt != newest.attempt:
+            self._first = self._landmarks.first_of(newest.attempt) or newest
+        since_ns = 0 if self._ended is not None else round(self._since_newest_s * 1e9)
+        passed_ns = newest.sealed_mono_ns + since_ns - self._first.sealed_mono_ns
+        training_s, told_s = self._first.elapsed_s + passed_ns / 1e9, self._told_s(newest.attempt)
+        if told_s is None:
+            return training_s
+        has_ended = self._ended is not None and self._at >= self._last
+        return told_s if has_ended else min(training_s, told_s)
 
     @property
     def connected(self) -> bool:
@@ -124,9 +174,20 @@ class Replay:
         """As of a ``Subscriber``; also what has not been played yet."""
         return self._past.bins(tags, after)
 
-    def stretch(self, after: int, limit: int) -> Stretch:
+    def stretch(
+        self, after: int, limit: int, tags: tuple[str, ...] = (), kinds: tuple[int, ...] = ()
+    ) -> Stretch:
         """As of a ``Subscriber``; also what has not been played yet."""
-        return self._past.stretch(after, limit)
+        return self._past.stretch(after, limit, tags, kinds)
+
+    def console(self, asked: Console) -> ConsolePiece:
+        """See ``Subscriber.console``."""
+        return console_piece(self._run_dir, asked, own_only=False)
+
+    @property
+    def reads_files(self) -> bool:
+        """Always."""
+        return True
 
     def pace(self, speed: float | None, to: int | None, *, is_paused: bool | None) -> Pace:
         """Another ``speed``, whether it stands still, and the update sequence from which it goes
@@ -139,14 +200,16 @@ class Replay:
         if to is not None and to != self._at:
             self._go_to(to)
             self.restarts += 1
-        return Pace(self._speed, self._is_paused)
+        return Pace(self._speed, self._is_paused, self._last)
 
     def poll(self, timeout_ms: float) -> list[HistoryRecord]:
         """The entries whose time has come; waits up to ``timeout_ms`` for the first one."""
         deadline_s = time.monotonic() + timeout_ms / 1000
         entries, self._due = self._due, []
         if entries:
+            # What came without waiting then comes with them: a first picture needs an update.
             self._played_s = time.monotonic()
+            entries += self._played()
         while not entries:
             self._advance()
             entries = self._played()
@@ -190,6 +253,7 @@ class Replay:
     def _has_ahead(self) -> bool:
         if not self._ahead and self._read < self._last:
             found = self._past.stretch(self._read, _AHEAD)
+            self.lost_entries += max(found.last - self._read, 0) - len(found.records)
             self._ahead.extend(found.records)
             self._read = found.last if found.last > self._read else self._last
         return bool(self._ahead)
@@ -197,10 +261,12 @@ class Replay:
     def _take(self, record: HistoryRecord) -> HistoryRecord:
         self._at = record.sequence
         entry = record.entry
+        self._alerts.add(record.sequence, entry)
         if isinstance(entry, Update):
             self._newest = entry
         elif isinstance(entry, AttemptOpened):
             self._run, self._attempt = entry.run, entry.attempt
+            self._earlier_s = entry.elapsed_s
         self._ended = entry if isinstance(entry, RunEnded) else None
         if not self._ahead and self._read >= self._last:
             self._at = self._last
@@ -210,51 +276,22 @@ class Replay:
         """What lies shortly before it is handed over at once."""
         sequence = min(max(sequence, 1), self._last)
         self._ahead.clear()
+        self.lost_entries = 0
         self._newest, self._ended, self._since_newest_s = None, None, 0.0
+        self._alerts = SeenAlerts()
         for record in self._past.stretch(0, 8).records:
             if isinstance(record.entry, AttemptOpened):
                 self._take(record)
-        self._read = max(sequence - _BEFORE, 0)
-        self._snapshot = self._snapshot_before(self._read)
+        self._read = self._at = max(sequence - _BEFORE, 0)
+        self._snapshot = snapshot_before(self._past, self._read)
         self._due = []
         while self._has_ahead() and self._ahead[0].sequence <= sequence:
             self._due.append(self._take(self._ahead.popleft()))
-        if self._newest is not None:
+        if self._newest is not None and self._newest.attempt != self._attempt:
             self._attempt = self._newest.attempt
-
-    def _snapshot_before(self, sequence: int) -> Snapshot | None:
-        first = sequence // BLOCK_ENTRIES * BLOCK_ENTRIES + 1 - BLOCK_ENTRIES
-        if first < 1:
-            return None
-        blocks = [one for one in self._past.bins((), first - 1).blocks if one.first == first]
-        tags = tuple(tag for block in blocks for tag in block.tags)
-        values = b"".join(block.latest for block in blocks)
-        updates = np.full(len(tags), first + BLOCK_ENTRIES - 1, dtype="<i8").tobytes()
-        return Snapshot(0, _NOBODY, first + BLOCK_ENTRIES - 1, tags, values, updates)
-
-    def _sequence_of(self, iteration: int) -> int:
-        """Where the run came to an iteration; its end if it never did."""
-        low, high = 0, self._last
-        while low < high:
-            middle = (low + high) // 2
-            found = self._iteration_behind(middle)
-            if found is None or found.iteration >= iteration:
-                high = middle
-            else:
-                low = middle + 1
-        records = self._past.stretch(low, _AHEAD).records
-        updates = (r.sequence for r in records if isinstance(r.entry, Update))
-        return next(updates, self._last)
-
-    def _iteration_behind(self, sequence: int) -> Update | None:
-        while True:
-            found = self._past.stretch(sequence, 16)
-            for record in found.records:
-                if isinstance(record.entry, Update):
-                    return record.entry
-            if found.last <= sequence:
-                return None
-            sequence = found.last
+            opened = self._landmarks.opened(self._attempt)
+            if opened is not None:
+                self._run, self._earlier_s = opened.run, opened.elapsed_s
 
 
 def _seconds_between(earlier: Update, later: Update) -> float:

@@ -7,11 +7,24 @@ wrote later: its bytes beyond the named length, and whole segments that nobody c
 
 from __future__ import annotations
 
+import os
+from collections.abc import Container, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
 from unilab_metrics.errors import DamagedFileError
-from unilab_metrics.storage.segments import SegmentHeader, list_segments, read_segment_header
+from unilab_metrics.storage.record_chunks import chunks
+from unilab_metrics.storage.segments import (
+    KIND_SEGMENT_HEADER,
+    SegmentHeader,
+    list_segments,
+    open_segment,
+    read_segment_header,
+)
+
+HISTORY_PREFIX = "history"
+HISTORY_KINDS = frozenset([KIND_SEGMENT_HEADER, *range(32, 64)])
+_FIRST_BYTES = 64 * 1024
 
 
 class Link(NamedTuple):
@@ -21,6 +34,44 @@ class Link(NamedTuple):
     path: Path
     limit: int | None
     is_last: bool
+
+
+class Beginning(NamedTuple):
+    """Where the reading of a history may begin: a record boundary of the segment ``path``, and the
+    layouts that lie before it."""
+
+    path: Path
+    offset: int
+    layouts: dict[int, tuple[str, ...]]
+
+
+def sequences(link: Link, kinds: Container[int]) -> Iterator[int]:
+    """Those of its records that have one, in the order in which they lie there. Raises ``OSError``."""
+    fd = open_segment(link.path)
+    try:
+        for chunk in chunks(fd, kinds=kinds, limit=link.limit):
+            yield from (record.sequence for record in chunk.found.records if record.sequence)
+    finally:
+        os.close(fd)
+
+
+def first_sequence(link: Link, kinds: Container[int]) -> int:
+    """Of the first record that has one, 0 for none. Raises ``OSError``."""
+    fd = open_segment(link.path)
+    try:
+        for chunk in chunks(fd, kinds=kinds, limit=link.limit, chunk_bytes=_FIRST_BYTES):
+            if found := next((one.sequence for one in chunk.found.records if one.sequence), 0):
+                return found
+        return 0
+    finally:
+        os.close(fd)
+
+
+def has_entries(bus_dir: Path) -> bool:
+    """Whether anything of a run's history can be read, without what decoding it needs. Raises as
+    :meth:`SegmentChain.links` does."""
+    links = SegmentChain(bus_dir, HISTORY_PREFIX).links()
+    return any(first_sequence(link, HISTORY_KINDS) for link in reversed(links))
 
 
 class SegmentChain:

@@ -11,14 +11,11 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import msgspec
-
-from unilab_metrics.errors import KeyRefusedError
+from unilab_metrics.errors import UnilabMetricsError
 from unilab_metrics.subscribe.answers import Answers
 from unilab_metrics.subscribe.asking import NoAnswer, Send
-from unilab_metrics.subscribe.connection import BusConnection
+from unilab_metrics.subscribe.conversation import Conversation
 from unilab_metrics.subscribe.earlier_runs import EarlierRuns
-from unilab_metrics.subscribe.fetching import REPLY_TIMEOUT_S, Fetching
 from unilab_metrics.subscribe.files import Files
 from unilab_metrics.subscribe.history import HistoryRecord
 from unilab_metrics.subscribe.line import Line
@@ -28,47 +25,45 @@ from unilab_metrics.subscribe.welcome import await_welcome
 from unilab_metrics.subscribe.whereabouts import RunAtAddress, RunOnDisk, Whereabouts
 from unilab_metrics.transport import keys
 from unilab_metrics.transport.allow_list import WATCH
-from unilab_schema.control import Blocks, Head, Latest, RankValues, Snapshot, Updates
+from unilab_schema.control import Head
 from unilab_schema.updates import Update
 
 if TYPE_CHECKING:
     from typing_extensions import Self
 
-RECENT_ENTRIES = 1000
-"""How many entries before the newest one a subscriber gets when it joins."""
+    from unilab_schema.requests import Blocks, Console, ConsolePiece, RankValues, Snapshot
+
 _RESEND_MS = 20
 
 
 class Subscriber:
     """Owned by one thread, which calls everything here; close it, or use it with ``with``."""
 
+    restarts = 0
+    """What is followed live never goes on from another place."""
+
     def __init__(
-        self, where: Whereabouts, *, after: int | None = None, recent: int = RECENT_ENTRIES
+        self, where: Whereabouts, *, after: int | None = None, recent: int | None = None
     ) -> None:
-        """See :meth:`attach` and :meth:`attach_remote`."""
+        """See :meth:`attach` and :meth:`attach_remote`. ``keeps_up``: updates may be passed over,
+        and of an ended run its end is enough; to be set by whoever shows how the run is now."""
+        self.keeps_up = False
         self._where = where
         self._line = Line(where)
         self._position = Position(after, recent)
-        self._newest: Update | None = None
-        self._snapshot: Snapshot | None = None
         self._files = Files(where.bus_dir)
-        self._requests = itertools.count(1)
-        self._answers = Answers(self._requests.__next__, where.bus_dir)
+        requests = itertools.count(1)
+        self._answers = Answers(requests.__next__, where.bus_dir)
+        self._talk = Conversation(self._line, self._position, self._answers, requests.__next__)
         self.earlier = EarlierRuns(where.bus_dir.parent if where.bus_dir is not None else None)
-        self._fetching = Fetching()
-        self._asked_latest_s: float | None = None
 
     @classmethod
-    def attach(
-        cls, run_dir: Path, *, after: int | None = None, recent: int = RECENT_ENTRIES
-    ) -> Self:
+    def attach(cls, run_dir: Path, *, after: int | None = None, recent: int | None = None) -> Self:
         """Follow the run in ``run_dir``, live or ended.
 
-        The first entry is the one behind ``after`` (0 for the whole history); by default the
-        last ``recent`` entries of a live run; of an ended one all, or if that is very long, its
-        first and its last ones. Raises as
-        :meth:`RunOnDisk.check` does.
-        """
+        The first entry is the one behind ``after`` (0 for the whole history); by default the last
+        ``recent`` entries of a live run, ``None``: those that ``joining`` finds; of an ended one
+        all, or if it is very long, its first and last. Raises as :meth:`RunOnDisk.check` does."""
         where = RunOnDisk(run_dir)
         where.check()
         return cls(where, after=after, recent=recent)
@@ -80,7 +75,7 @@ class Subscriber:
         key_file: Path,
         *,
         after: int | None = None,
-        recent: int = RECENT_ENTRIES,
+        recent: int | None = None,
     ) -> Self:
         """Follow the live run that listens at ``tcp://HOST:PORT``, without its directory.
 
@@ -116,6 +111,11 @@ class Subscriber:
         return self._position.lost_entries
 
     @property
+    def passed_over(self) -> int:
+        """Update sequences that were not read because of ``keeps_up``: updates and points alone."""
+        return self._position.passed_over
+
+    @property
     def damaged(self) -> int:
         """Records, and stretches of files, that could not be read."""
         return self._position.damaged
@@ -126,7 +126,12 @@ class Subscriber:
         return self._line.is_heard
 
     @property
-    def refusal(self) -> KeyRefusedError | None:
+    def late_s(self) -> float:
+        """How long the newest announcement was on its way, at least; see ``lateness``."""
+        return self._talk.late_s
+
+    @property
+    def refusal(self) -> UnilabMetricsError | None:
         """Why the aggregator does not let us in any more; asked again every ``line.REFUSED_S``."""
         return self._line.refusal
 
@@ -136,15 +141,15 @@ class Subscriber:
 
         On the aggregator's monotonic clock; on wall clocks where no aggregator was heard.
         """
-        if self._newest is None:
+        if self._talk.newest is None:
             return None
         head_age_s = time.monotonic() - self._line.heard_at_s
-        return self._position.age_s(self._newest, head_age_s, time.time())
+        return self._position.age_s(self._talk.newest, head_age_s + self.late_s, time.time())
 
     def snapshot(self) -> Snapshot | None:
         """Newest value of every tag as of joining; ``None`` until it is there, and for an ended
         run, whose whole history comes from :meth:`poll`."""
-        return self._snapshot
+        return self._talk.values.snapshot
 
     def ranks(self, tags: tuple[str, ...] = ()) -> RankValues | NoAnswer | None:
         """Each source's newest values of ``tags`` (empty: the first hundred that there are). Does
@@ -152,10 +157,14 @@ class Subscriber:
         newest question counts. Only a live run has an answer."""
         return self._answers.ranks(tags, self.head, self._ask_now())
 
+    def console(self, asked: Console) -> ConsolePiece | NoAnswer | None:
+        """A piece of what the training has printed. As :meth:`bins`."""
+        return self._answers.console(asked, self.head, self._ask_now())
+
     @property
-    def restarts(self) -> int:
-        """0: what is followed live never goes on from another place."""
-        return 0
+    def reads_files(self) -> bool:
+        """Whether :meth:`poll` has looked at the files last, because no aggregator is known."""
+        return self._line.connection is None and self._where.bus_dir is not None
 
     def pace(self, speed: float | None, to: int | None, *, is_paused: bool | None) -> None:
         """Nobody says how fast a training goes; see ``Replay``."""
@@ -169,10 +178,13 @@ class Subscriber:
         these tags. As :meth:`ranks`; without an aggregator from files, at once. Raises ``OSError``."""
         return self._answers.bins(tags, after, self.head, self._ask_now())
 
-    def stretch(self, after: int, limit: int) -> Stretch | NoAnswer | None:
+    def stretch(
+        self, after: int, limit: int, tags: tuple[str, ...] = (), kinds: tuple[int, ...] = ()
+    ) -> Stretch | NoAnswer | None:
         """At most ``limit`` entries of the history behind the update sequence ``after``, fewer
-        where they are large. As :meth:`bins`; also raises ``UnknownVersionError``."""
-        return self._answers.stretch(after, limit, self.head, self._ask_now())
+        where they are large or come slowly; of ``tags`` and ``kinds`` as in ``Fetch``. As
+        :meth:`bins`; also raises ``UnknownVersionError``."""
+        return self._answers.stretch(after, limit, tags, kinds, self.head, self._ask_now())
 
     def poll(self, timeout_ms: float) -> list[HistoryRecord]:
         """New entries in order, each once; waits up to ``timeout_ms`` for the first one, or for the
@@ -187,19 +199,23 @@ class Subscriber:
         while True:
             self._find_aggregator()
             connection = self._line.connection
-            entries = self._receive(connection) if connection else self._files.read(self._position)
+            if connection is not None:
+                entries = self._talk.receive(connection, keeps_up=self.keeps_up)
+            else:
+                entries = self._files.read(self._position, is_end_enough=self.keeps_up)
             remaining_ms = (deadline_s - time.monotonic()) * 1000
-            if entries or remaining_ms <= 0 or self._answers.has_reply:
+            if entries or remaining_ms <= 0 or self._answers.has_come():
                 break
             self._wait(remaining_ms)
         for record in entries:
             if isinstance(record.entry, Update):
-                self._newest = record.entry
+                self._talk.newest = record.entry
         return entries
 
     def close(self) -> None:
-        """Close sockets and files; idempotent."""
+        """Close sockets and files, and the way to the run; idempotent."""
         self._line.disconnect()
+        self._where.close()
         self._files.close()
 
     def __enter__(self) -> Self:
@@ -214,11 +230,11 @@ class Subscriber:
 
     def _find_aggregator(self) -> None:
         head = self._position.head
-        if self._line.search(has_ended=head is not None and head.ended is not None):
+        if self._line.search(
+            self._talk.hear_last, has_ended=head is not None and head.ended is not None
+        ):
             self._files.close()
-            self._fetching.forget()
-            self._asked_latest_s = None
-            self._answers.forget()
+            self._talk.begin_anew()
 
     def _wait(self, remaining_ms: float) -> None:
         wait_ms = min(remaining_ms, self._line.until_search_ms + 1)
@@ -227,42 +243,5 @@ class Subscriber:
             time.sleep(wait_ms / 1000)
         else:
             # A request that could not be sent yet is tried again soon.
-            waiting = self._position.is_behind and not self._fetching.is_waiting
-            connection.wait(min(wait_ms, _RESEND_MS) if waiting else wait_ms)
-
-    def _receive(self, connection: BusConnection) -> list[HistoryRecord]:
-        received = connection.receive()
-        for head in received.heads:
-            self._heed(head)
-        entries: list[HistoryRecord] = []
-        for reply in received.replies:
-            self._answers.heed(reply)
-            if isinstance(reply, Snapshot):
-                self._snapshot = reply
-            elif isinstance(reply, Updates):
-                entries += self._fetching.take(reply, self._position, time.monotonic())
-        if self._position.head is not None:
-            self._ask(connection)
-        return entries
-
-    def _heed(self, head: Head) -> None:
-        known = self._position.head
-        if not self._position.heed(head):
-            return
-        self._line.heard_at_s = time.monotonic()
-        if known is None or known.epoch != head.epoch:
-            self._fetching.forget()
-        if known is not None and known.epoch.journal != head.epoch.journal:
-            self._newest = self._snapshot = self._asked_latest_s = None
-
-    def _ask(self, connection: BusConnection) -> None:
-        now_s = time.monotonic()
-        asked = self._asked_latest_s
-        is_due = asked is None or now_s - asked > REPLY_TIMEOUT_S
-        if self._snapshot is None and is_due and connection.ask(Latest(next(self._requests))):
-            self._asked_latest_s = now_s
-        fetch = self._fetching.due(self._position, now_s)
-        if fetch is not None:
-            fetch = msgspec.structs.replace(fetch, request=next(self._requests))
-            if connection.ask(fetch):
-                self._fetching.sent(fetch.request, now_s)
+            is_unsent = self._talk.has_unsent
+            connection.wait(min(wait_ms, _RESEND_MS) if is_unsent else wait_ms)

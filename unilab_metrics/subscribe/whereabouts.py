@@ -5,13 +5,14 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from unilab_metrics.errors import (
     ConnectionFileError,
     EndpointError,
     ExitCode,
     RunNotFoundError,
+    UnilabMetricsError,
 )
 from unilab_metrics.storage import lease
 from unilab_metrics.storage.filesystem import boot_id
@@ -33,6 +34,34 @@ class Contact(NamedTuple):
     life: tuple[int, int] = (0, 0)
 
 
+class Whereabouts(Protocol):
+    """Where a subscriber looks for its aggregator. ``bus_dir``: where the run's history lies,
+    ``None`` where this process does not see it. ``key_file``: of the key that is shown."""
+
+    @property
+    def bus_dir(self) -> Path | None: ...  # noqa: D102 - above
+
+    @property
+    def key_file(self) -> Path: ...  # noqa: D102 - above
+
+    @property
+    def problem(self) -> UnilabMetricsError | None:
+        """Why there is no way any more without a person."""
+        ...
+
+    def look(self) -> Contact | None:
+        """A living aggregator, as far as can be told from here."""
+        ...
+
+    def was_silent(self, contact: Contact) -> None:
+        """Nothing was heard there."""
+        ...
+
+    def close(self) -> None:
+        """Give up what leads there; idempotent."""
+        ...
+
+
 class RunOnDisk:
     """A run whose directory this process sees. ``bus_dir``: where its history lies."""
 
@@ -43,6 +72,7 @@ class RunOnDisk:
         self._bus = rendezvous.bus_directory(run_dir)
         self._lease = rendezvous.aggregator_lease(run_dir)
         self._silent: tuple[tuple[int, int], float] | None = None
+        self.problem: UnilabMetricsError | None = None
 
     def check(self) -> None:
         """Raises :class:`RunNotFoundError` if the directory holds no run, and
@@ -84,6 +114,9 @@ class RunOnDisk:
         if contact.route.curve is not None:
             self._silent = (contact.life, time.monotonic() + _TRY_AGAIN_S)
 
+    def close(self) -> None:
+        """Nothing is held."""
+
     def _is_silent(self, life: tuple[int, int]) -> bool:
         silent = self._silent
         return silent is not None and silent[0] == life and time.monotonic() < silent[1]
@@ -93,9 +126,11 @@ class RunAtAddress:
     """A run of which only the address and a key are known; there are no files of it."""
 
     bus_dir: Path | None = None
+    problem: UnilabMetricsError | None = None
 
     def __init__(self, endpoint: str, curve: CurveClient, key_file: Path) -> None:
-        """``key_file``: where ``curve`` was read from. Raises :class:`EndpointError` for what is no ``tcp://HOST:PORT``."""
+        """``key_file``: where ``curve`` was read from. Raises :class:`EndpointError` for what is no
+        ``tcp://HOST:PORT``."""
         address = parse_tcp(endpoint)
         if not address.port or address.host == "*":
             raise EndpointError(endpoint, "is no tcp://HOST:PORT to connect to")
@@ -110,5 +145,5 @@ class RunAtAddress:
     def was_silent(self, contact: Contact) -> None:
         """There is nowhere else to look."""
 
-
-Whereabouts = RunOnDisk | RunAtAddress
+    def close(self) -> None:
+        """Nothing is held."""

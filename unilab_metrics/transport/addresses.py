@@ -9,6 +9,7 @@ import socket
 from typing import NamedTuple
 
 from unilab_metrics.errors import EndpointError
+from unilab_metrics.host_names import is_address
 
 AUTOMATIC = "auto"
 """Bind on this node's own address, for a training that spans several nodes."""
@@ -49,7 +50,7 @@ def parse_tcp(text: str) -> TcpAddress:
     if rest.startswith("["):
         host, bracket, tail = rest[1:].partition("]")
         colon, port = tail[:1], tail[1:]
-        if not bracket or ":" not in host or not _is_address(host) or colon not in {"", ":"}:
+        if not bracket or ":" not in host or not is_address(host) or colon not in {"", ":"}:
             raise EndpointError(text, "is no IPv6 address in brackets")
     elif rest.count(":") <= 1:
         host, colon, port = rest.partition(":")
@@ -101,11 +102,3 @@ def _source_address(target: tuple[str, int]) -> str:
         probe.connect(target)
         return str(probe.getsockname()[0]).partition("%")[0]
     return ""
-
-
-def _is_address(text: str) -> bool:
-    try:
-        ipaddress.ip_address(text)
-    except ValueError:
-        return False
-    return True

@@ -97,12 +97,15 @@ class Endpoints:
 
     def attend(self) -> None:
         """Answer who wants to come in, count who did not get in, heed the allow-list."""
+        is_asked = self._authenticator.is_asked
         if self._door is not None:
-            self._authenticator.allowed = self._door.look(at_once=self._authenticator.is_asked)
+            self._authenticator.allowed = self._door.look(at_once=is_asked)
             if self._memory.is_exceeded(time.monotonic()):
                 self._refusals.note("a peer over TCP", TOO_MUCH, time.monotonic())
                 self._door.cut_off()
-        self._authenticator.answer()
+        if is_asked:
+            # Who asks after that look is for the next turn: the list may be older than his key.
+            self._authenticator.answer()
         for monitor in self._monitors:
             for happening in monitor.take():
                 self._heed(happening)

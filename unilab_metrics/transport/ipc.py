@@ -34,14 +34,19 @@ def ipc_path(endpoint: str) -> str:
     """The path of an ``ipc://`` endpoint.
 
     Raises :class:`EndpointError` for other transports (TCP needs keys), abstract sockets,
-    relative paths and paths that do not fit.
+    relative paths, paths that do not fit and those that no file can have.
     """
     if not endpoint.startswith(_PREFIX):
         raise EndpointError(endpoint, "is no ipc:// endpoint")
     path = endpoint[len(_PREFIX) :]
     if not path.startswith("/"):
         raise EndpointError(endpoint, "must hold an absolute path")
-    size = len(os.fsencode(path))
+    try:
+        size = len(os.fsencode(path))
+    except UnicodeEncodeError:
+        raise EndpointError(endpoint, "has a path that no file can have") from None
+    if "\0" in path:
+        raise EndpointError(endpoint, "has a path with a NUL in it")
     if size > MAX_IPC_PATH_BYTES:
         raise EndpointError(endpoint, f"has a path of {size} bytes, beyond {MAX_IPC_PATH_BYTES}")
     return path
@@ -65,7 +70,7 @@ def exclusive_bind(endpoint: str, path: str) -> Generator[None]:
             raise EndpointError(endpoint, "must lie in a directory of mode 0700 of one's own")
         _lock(fd, endpoint)
         _clear(endpoint, path)
-        if _ENDPOINT_NAME.fullmatch(Path(path).name):
+        if is_removed_with_others(path):
             _remove_dead(directory)
         yield
     finally:
@@ -88,11 +93,16 @@ def remove_dead_endpoints(directory: Path) -> None:
 def _remove_dead(directory: Path) -> None:
     # Only under the directory's lock: a socket that is bound but does not listen yet looks dead.
     for path in directory.iterdir():
-        if not _ENDPOINT_NAME.fullmatch(path.name):
+        if not is_removed_with_others(str(path)):
             continue
         with contextlib.suppress(OSError):
             if is_own_socket(str(path)) and listener_pid(str(path)) is None:
                 path.unlink()
+
+
+def is_removed_with_others(path: str) -> bool:
+    """Whether it is named as what :func:`remove_dead_endpoints` removes."""
+    return _ENDPOINT_NAME.fullmatch(Path(path).name) is not None
 
 
 def is_own_socket(path: str) -> bool:

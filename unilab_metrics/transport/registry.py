@@ -145,7 +145,8 @@ def _aggregator(run_dir: Path) -> int | None:
 
 
 def _lives(pid: int, age_s: float) -> bool:
-    """Whether the process that listed the run has not ended, where the system tells of processes."""
+    """Whether the process that listed the run has not ended, where the system tells of
+    processes."""
     mono_ns = time.monotonic_ns() - int(age_s * 1e9)
     return not stat_fields(os.getpid()) or is_running(pid, mono_ns)
 

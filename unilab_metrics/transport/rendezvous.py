@@ -23,6 +23,7 @@ AGGREGATOR_LEASE = "aggregator.lease"
 """Name of the lease in the bus directory that the run's one aggregator holds."""
 BUS_DIRECTORY = "bus"
 _MAX_BYTES = 64 * 1024
+_MAX_PID, _MAX_NS = 2**31 - 1, 2**63 - 1
 
 
 class ConnectionFile(msgspec.Struct, frozen=True, kw_only=True):
@@ -106,14 +107,23 @@ def read(bus_dir: Path) -> ConnectionFile:
     except OSError as error:
         reason = error.strerror or str(error)
         raise ConnectionFileError(path, reason) from error
+    return decode(data, path)
+
+
+def decode(data: bytes, path: Path | str) -> ConnectionFile:
+    """What a connection file says. ``path``: where it lies, for messages. Raises
+    :class:`ConnectionFileError` for a damaged one and unknown versions."""
     try:
         version = _version_decoder.decode(data).version
         if version != CONNECTION_FILE_VERSION:
             reason = f"version {version}, this program knows {CONNECTION_FILE_VERSION}"
             raise ConnectionFileError(path, reason, ExitCode.DAMAGED)
-        return _decoder.decode(data)
+        file = _decoder.decode(data)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise ConnectionFileError(path, str(error), ExitCode.DAMAGED) from error
+    if not (0 < file.pid <= _MAX_PID and 0 <= file.started_unix_ns <= _MAX_NS):
+        raise ConnectionFileError(path, "names no process", ExitCode.DAMAGED)
+    return file
 
 
 def remove(bus_dir: Path) -> None:

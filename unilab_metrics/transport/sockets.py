@@ -39,13 +39,13 @@ MAX_SUBSCRIPTION_BYTES = 4096
 REPLY_QUEUE = 8
 """Replies of up to 1 MiB per subscriber; a stopped one loses further ones and asks again."""
 
-TCP_KEEPALIVE_IDLE_S = 60
-"""A connection that a firewall has forgotten is noticed after this and three probes."""
-HEARTBEAT_MS = 500
-HEARTBEAT_TIMEOUT_MS = 1500
-"""Over TCP either side asks that often, and gives the connection up when nothing at all comes
-for so long after it has asked. A host that has vanished says nothing, and its connection would
-stay for a quarter of an hour. The I/O threads answer, however busy the process is."""
+TCP_ASK_S = 1
+TCP_GONE_MS = 3000
+"""Over TCP the system asks a silent peer that often, and gives a connection up over which nothing
+has been acknowledged for so long: a host that has vanished says nothing, and its connection would
+stay for a quarter of an hour. Peers answer however busy their processes are. Not by libzmq's
+heartbeats: where a peer goes while what it has sent still waits for a reader, they abort the
+process of the reader (4.3.5)."""
 CONNECT_TIMEOUT_MS = 2000
 """The system itself would try a host that does not answer less and less often."""
 
@@ -151,7 +151,7 @@ def bind_tcp(made: zmq.Socket[bytes], address: TcpAddress, curve: CurveServer) -
     made.set(zmq.CURVE_SECRETKEY, curve.secret.encode("ascii"))
     made.set(zmq.CURVE_SERVER, 1)
     # A listener has the options of when it was bound: these are not those of ipc.
-    _set_heartbeats(made)
+    _notice_silence(made)
     made.set(zmq.BACKLOG, BACKLOG)
     if address.is_ipv6:
         made.set(zmq.IPV6, 1)
@@ -227,7 +227,7 @@ def _connect(
             made.set(zmq.CURVE_PUBLICKEY, curve.public.encode("ascii"))
             made.set(zmq.CURVE_SECRETKEY, curve.secret.encode("ascii"))
             made.set(zmq.CONNECT_TIMEOUT, CONNECT_TIMEOUT_MS)
-            _set_heartbeats(made)
+            _notice_silence(made)
         if is_ipv6:
             made.set(zmq.IPV6, 1)
         if kind == zmq.DEALER:
@@ -243,9 +243,12 @@ def _connect(
     return made
 
 
-def _set_heartbeats(made: zmq.Socket[bytes]) -> None:
-    made.set(zmq.HEARTBEAT_IVL, HEARTBEAT_MS)
-    made.set(zmq.HEARTBEAT_TIMEOUT, HEARTBEAT_TIMEOUT_MS)
+def _notice_silence(made: zmq.Socket[bytes]) -> None:
+    made.set(zmq.TCP_KEEPALIVE, 1)
+    made.set(zmq.TCP_KEEPALIVE_IDLE, TCP_ASK_S)
+    made.set(zmq.TCP_KEEPALIVE_INTVL, TCP_ASK_S)
+    made.set(zmq.TCP_KEEPALIVE_CNT, TCP_GONE_MS // (1000 * TCP_ASK_S))
+    made.set(zmq.TCP_MAXRT, TCP_GONE_MS)
 
 
 def _bind(
@@ -288,6 +291,4 @@ def _socket(
     made.set(zmq.SNDHWM, send_queue)
     made.set(zmq.RCVHWM, receive_queue)
     made.set(zmq.HANDSHAKE_IVL, HANDSHAKE_MS)
-    made.set(zmq.TCP_KEEPALIVE, 1)
-    made.set(zmq.TCP_KEEPALIVE_IDLE, TCP_KEEPALIVE_IDLE_S)
     return made

@@ -19,7 +19,8 @@ from unilab_metrics.transport import rendezvous, sockets
 from unilab_metrics.transport.allow_list import WATCH
 from unilab_metrics.transport.routes import choose_route
 from unilab_schema.codec import FrameDecodeError, decode_head, encode_message
-from unilab_schema.control import BackendProgress, BackendStatus, Head
+from unilab_schema.control import BackendStatus, Head
+from unilab_schema.requests import BackendProgress
 
 _RETRY_S = 0.5
 

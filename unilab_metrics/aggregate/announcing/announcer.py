@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import msgspec
 import zmq
 
 from unilab_metrics import crash_points
+from unilab_metrics.aggregate.alerting.announced import told_alerts
 from unilab_metrics.aggregate.announcing.rank_table import Moment, Told, rank_values
 from unilab_metrics.aggregate.announcing.serving import Server
+from unilab_metrics.aggregate.announcing.training_time import training_s
 from unilab_metrics.aggregate.core import Core
 from unilab_metrics.aggregate.receiving.bus_meter import BusMeter
 from unilab_metrics.aggregate.receiving.peers import Peer, source_status
 from unilab_metrics.aggregate.writers import Writers
+from unilab_metrics.storage.console_pieces import console_piece
 from unilab_metrics.storage.filesystem import boot_id
 from unilab_metrics.storage.path_text import shown_path
 from unilab_metrics.transport.endpoints import Endpoints
@@ -26,7 +29,8 @@ from unilab_schema.codec import (
     decode_request,
     encode_message,
 )
-from unilab_schema.control import Fetch, Head, History, Latest, Ranks, Reply
+from unilab_schema.control import Head
+from unilab_schema.requests import Console, Fetch, History, Latest, Ranks, Reply
 
 _HEAD_INTERVAL_NS = 1_000_000_000
 _JOIN_INTERVAL_NS = 20_000_000
@@ -37,7 +41,7 @@ _MAX_SUBSCRIPTIONS = 2048
 _MAX_TOPIC_BYTES = 256 * 1024
 """Of topics that nobody announces; libzmq keeps up to a hundred bytes for each."""
 _MAX_SHOWN_SOURCES = 1024
-_ANSWERS = ("ranks",)
+_ANSWERS = ("ranks", "console")
 _MAX_HEAD_BYTES = MAX_MESSAGE_BYTES // 2
 _SUBSCRIPTIONS = frozenset([b"\x00", b"\x01"])
 """Off and on, for all topics: all that a subscriber of ours ever says."""
@@ -73,6 +77,8 @@ class Announcer:
         self._boot_id = boot_id()
         self.bad_messages = 0
         """What came to either socket and was nothing that a subscriber says."""
+        self.webhook_trouble: Callable[[], str] = str
+        """What could not be delivered of the alerts."""
 
     def serve(self) -> None:
         """Note new subscriptions and answer requests, as many as one turn may."""
@@ -156,7 +162,24 @@ class Announcer:
             refused_connections=self._endpoints.refused_total,
             fetch_port=self._endpoints.tcp.fetch_port,
             answers=_ANSWERS,
+            alerts=told_alerts(data.alerts),
+            alerts_open=len(data.alerts.open),
+            alert_webhook=self.webhook_trouble(),
+            node=self._meter.untold_node(now),
+            training_s=self._training_s(now),
+            first_iteration=data.first_iteration,
+            best_mean_reward=data.best_mean_reward,
+            earlier_s=data.earlier_elapsed_s,
+            attempt_iteration=data.attempt_iteration,
         )
+
+    def _training_s(self, now: int) -> float:
+        def frame_age_s(index: int) -> float | None:
+            peer = self._peers.get(index)
+            heard = None if peer is None else peer.frame_mono_ns
+            return None if heard is None else max(now - heard, 0) / 1e9
+
+        return training_s(self._core.state.data, now, self._boot_id, frame_age_s)
 
     def _told_sources(self, now: int, most: int | None = None) -> list[Told]:
         """The newest process of each place in this attempt, in their order."""
@@ -188,6 +211,8 @@ class Announcer:
             now = time.monotonic_ns()
             moment = Moment(self._core.epoch, now, self._boot_id)
             return rank_values(self._core.state, request, self._told_sources(now), moment)
+        if isinstance(request, Console):
+            return console_piece(self._run_dir, request)
         if self._endpoints.may_report(user):
             self._writers.take(request.status)
         return None

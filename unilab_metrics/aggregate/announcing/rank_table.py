@@ -17,8 +17,9 @@ from unilab_metrics.aggregate.folding.packed import Float64s, Int64s, pack_value
 from unilab_metrics.aggregate.folding.sources import SourceState
 from unilab_metrics.aggregate.folding.state import AggregatorState
 from unilab_schema.codec import MAX_FRAME_TAGS, MAX_TAG_BYTES
-from unilab_schema.control import Epoch, Ranks, RankValues, SourceStatus
+from unilab_schema.control import Epoch, SourceStatus
 from unilab_schema.rank_values import RankRow, RankSpread
+from unilab_schema.requests import Ranks, RankValues
 
 USUAL_TAGS = 100
 """Of an answer to somebody who names none."""
@@ -29,6 +30,7 @@ _SPREAD_BYTES = 80
 _CELL_BYTES = 16
 _LEAST_TAGS = 8
 """Rows are left out only where not even as many tags fit beside all of them."""
+_OVER = frozenset({"lost", "finished"})
 _NEVER = np.iinfo(np.int64).min
 
 
@@ -57,7 +59,7 @@ def rank_values(
     table = _Table(state, rows, tags)
     ages = table.ages_s(rows, moment)
     has_value = table.stamps != _NEVER
-    standing = np.array([one.status.state != "lost" for one in rows], dtype=bool)
+    standing = np.array(_counting(rows), dtype=bool)
     made = tuple(
         RankRow(
             one.status.key,
@@ -69,6 +71,7 @@ def rank_values(
             one.source.cursor,
             pack_values(table.values[row]),
             pack_values(ages[row]),
+            one.status.ended,
         )
         for row, one in enumerate(rows[:count])
     )
@@ -85,6 +88,16 @@ def rank_values(
         named - len(tags),
         len(told) - count,
     )
+
+
+def _counting(rows: Sequence[Told]) -> list[bool]:
+    """Whose values are to be compared and added up: of each role those who are at work, while
+    somebody is; afterwards all who were not lost."""
+    told = [one.status for one in rows]
+    at_work = {one.key.role for one in told if one.state not in _OVER}
+    return [
+        one.state not in _OVER if one.key.role in at_work else one.state != "lost" for one in told
+    ]
 
 
 def _asked(state: AggregatorState, request: Ranks, rows: Iterable[Told]) -> tuple[str, ...]:

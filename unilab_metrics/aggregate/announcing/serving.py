@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from bisect import bisect_right
 from pathlib import Path
 from typing import NamedTuple
@@ -13,11 +14,27 @@ from unilab_metrics.aggregate.journaling.history_tail import HistorySegment, Tai
 from unilab_metrics.aggregate.journaling.journal import Journal
 from unilab_metrics.aggregate.journaling.recovery import HISTORY_KINDS
 from unilab_metrics.aggregate.journaling.segment_layouts import OldLayouts
-from unilab_metrics.storage.records import Record, Scan, scan
+from unilab_metrics.storage.chosen_records import ChosenRecords
+from unilab_metrics.storage.records import (
+    HEADER,
+    HEADER_BYTES,
+    MAX_PAYLOAD_BYTES,
+    Record,
+    Scan,
+    encode_record,
+    scan,
+)
 from unilab_metrics.storage.segment_map import SegmentMap
 from unilab_metrics.storage.segments import open_segment, read_at
-from unilab_schema.codec import MAX_MESSAGE_BYTES, RecordKind, decode_payload
-from unilab_schema.control import Fetch, Snapshot, Updates
+from unilab_schema.codec import (
+    MAX_MESSAGE_BYTES,
+    FrameDecodeError,
+    RecordKind,
+    decode_payload,
+    encode_payload,
+)
+from unilab_schema.layout_marks import MOST_MARKS, LayoutMarks
+from unilab_schema.requests import Fetch, Snapshot, Updates
 from unilab_schema.updates import UpdateLayout
 
 REPLY_BYTES = 512 * 1024
@@ -25,10 +42,15 @@ REPLY_BYTES = 512 * 1024
 MAX_REPLY_BYTES = MAX_MESSAGE_BYTES - 64 * 1024
 """With the layouts; a message beyond its limit would cut the connection."""
 _MAX_RECORDS = 10_000
+_LOOK_RECORDS = 512
+_LOOK_BYTES = 128 * 1024
+_MOST_READ_BYTES = HEADER_BYTES + MAX_PAYLOAD_BYTES
 _READ_BYTES = 1024 * 1024
 _MAX_PLACES = 64
 _MAX_MAPS = 4
 _LAYOUT_KINDS = frozenset([RecordKind.UPDATE, RecordKind.SUPPLEMENT])
+_BUDGET_S = 0.008
+"""For choosing among records: nothing else is done meanwhile."""
 
 
 class _Place(NamedTuple):
@@ -36,6 +58,13 @@ class _Place(NamedTuple):
 
     segment: int
     offset: int
+
+
+class _Part(NamedTuple):
+    """``last``: up to there the records were looked at."""
+
+    records: list[TailRecord]
+    last: int
 
 
 class Server:
@@ -47,22 +76,39 @@ class Server:
         self._layouts = OldLayouts()
         self._maps: dict[Path, SegmentMap] = {}
         self._renewals = 0
+        self._marks = LayoutMarks()
 
     def updates(self, fetch: Fetch) -> Updates:
-        """History records after the cursor, verbatim, and the layouts that they refer to."""
-        journal = self._journal
+        """History records after the cursor, verbatim, and the layouts that they refer to; or
+        what is wanted of them, as far as a few milliseconds allow."""
         limit = max(1, min(fetch.limit, _MAX_RECORDS))
-        oldest = journal.tail[0].sequence if journal.tail else journal.committed_update + 1
-        if fetch.after + 1 >= oldest:
-            records = self._from_tail(fetch.after, limit)
+        chosen = ChosenRecords(fetch.tags, fetch.kinds)
+        if chosen.is_all:
+            records, layouts = _within_reply(self._records(fetch.after, limit))
+            last = records[-1].sequence if records else fetch.after
         else:
-            records = self._from_files(fetch.after, limit)
-        records, layouts = _within_reply(records)
+            part = self._part(fetch.after, limit, chosen)
+            records, layouts = _within_reply(part.records)
+            last = part.last if len(records) == len(part.records) else records[-1].sequence
+        return self._reply(fetch, last, layouts, records)
+
+    def _reply(
+        self,
+        fetch: Fetch,
+        last: int,
+        layouts: dict[int, tuple[str, ...]],
+        records: list[TailRecord],
+    ) -> Updates:
+        known = frozenset(fetch.known[:MOST_MARKS])
         return Updates(
             fetch.request,
-            journal.epoch,
-            records[-1].sequence if records else fetch.after,
-            tuple(UpdateLayout(layout, tags) for layout, tags in sorted(layouts.items())),
+            self._journal.epoch,
+            last,
+            tuple(
+                UpdateLayout(layout, tags)
+                for layout, tags in sorted(layouts.items())
+                if not known or self._marks.of(layout, tags) not in known
+            ),
             b"".join(record.data for record in records),
         )
 
@@ -77,6 +123,32 @@ class Server:
             pack_values(latest.values),
             pack_integers(latest.updates),
         )
+
+    def _records(self, after: int, limit: int, read_bytes: int = _READ_BYTES) -> list[TailRecord]:
+        journal = self._journal
+        oldest = journal.tail[0].sequence if journal.tail else journal.committed_update + 1
+        if after + 1 >= oldest:
+            return self._from_tail(after, limit)
+        return self._from_files(after, limit, read_bytes)
+
+    def _part(self, after: int, limit: int, chosen: ChosenRecords) -> _Part:
+        until_s = time.monotonic() + _BUDGET_S
+        taken: list[TailRecord] = []
+        size = 0
+        last = after
+        while True:
+            # Of very large records one look brings only a few.
+            found = self._records(last, _LOOK_RECORDS, _LOOK_BYTES)
+            for record in found:
+                last = record.sequence
+                cut = _chosen(record, chosen)
+                if cut is not None:
+                    taken.append(cut)
+                    size += len(cut.data)
+                if len(taken) >= limit or size >= REPLY_BYTES:
+                    return _Part(taken, last)
+            if not found or time.monotonic() >= until_s:
+                return _Part(taken, last)
 
     def _from_tail(self, after: int, limit: int) -> list[TailRecord]:
         tail = self._journal.tail
@@ -94,7 +166,7 @@ class Server:
             taken.append(record)
         return taken
 
-    def _from_files(self, after: int, limit: int) -> list[TailRecord]:
+    def _from_files(self, after: int, limit: int, read_bytes: int) -> list[TailRecord]:
         segments = self._journal.segments
         if self._renewals != self._journal.renewals:
             self._renewals = self._journal.renewals
@@ -105,7 +177,7 @@ class Server:
         taken: list[TailRecord] = []
         size = 0
         while place.segment < len(segments):
-            data, found, is_whole = _read(segments[place.segment], place.offset)
+            data, found, is_whole = _read(segments[place.segment], place.offset, read_bytes)
             layouts = self._layouts.of(segments[place.segment].path)
             layouts.note(place.offset, found.records, found.valid_bytes)
             for record in found.records:
@@ -181,18 +253,39 @@ def _within_reply(
     return records, layouts
 
 
-def _read(segment: HistorySegment, offset: int) -> tuple[bytes, Scan, bool]:
+def _read(segment: HistorySegment, offset: int, read_bytes: int) -> tuple[bytes, Scan, bool]:
     """A chunk of a segment, its records, and whether the segment ends with it."""
     fd = open_segment(segment.path)
     try:
         size = os.fstat(fd).st_size
         if segment.valid_bytes is not None:
             size = min(size, segment.valid_bytes)
-        data = read_at(fd, offset, max(min(_READ_BYTES, size - offset), 0))
+        while True:
+            data = read_at(fd, offset, max(min(read_bytes, size - offset), 0))
+            is_whole = offset + len(data) >= size
+            found = scan(data, kinds=HISTORY_KINDS, complete=is_whole)
+            if found.valid_bytes or is_whole or read_bytes >= _MOST_READ_BYTES:
+                return data, found, is_whole
+            # The first record is larger.
+            read_bytes = min(8 * read_bytes, _MOST_READ_BYTES)
     finally:
         os.close(fd)
-    is_whole = offset + len(data) >= size
-    return data, scan(data, kinds=HISTORY_KINDS, complete=is_whole), is_whole
+
+
+def _chosen(record: TailRecord, chosen: ChosenRecords) -> TailRecord | None:
+    """What is wanted of it, as a record of its own."""
+    kind = HEADER.unpack_from(record.data)[2]
+    if not chosen.wants(kind):
+        return None
+    try:
+        cut = chosen.cut(decode_payload(kind, record.data[HEADER_BYTES:]), record.tags)
+    except FrameDecodeError:
+        return None
+    if cut is None:
+        return None
+    entry, tags = cut
+    data = encode_record(kind, record.sequence, encode_payload(entry))
+    return TailRecord(record.sequence, record.layout, data, tags)
 
 
 def _layout_of(record: Record) -> int:

@@ -26,6 +26,7 @@ from unilab_metrics.aggregate.folding.remembering import (
     remember_layout,
     remember_nonfinite,
 )
+from unilab_schema.alerts import ALERT, ALERT_OVER
 from unilab_schema.updates import (
     AttemptOpened,
     BlobUpdate,
@@ -73,7 +74,7 @@ def absorb(
             _take_supplement(state, sequence, entry, tags)
         case EventUpdate():
             if is_new:
-                _take_event(state, entry)
+                _take_event(state, sequence, entry)
         case RunEnded():
             data.ended, data.ended_text = entry.status, entry.text
             data.ended_unix_ns = entry.unix_ns
@@ -143,6 +144,7 @@ def _take_supplement(
 ) -> None:
     state.data.windows.close(entry.iteration, supplement=True)
     reduced = reduced_of(state, entry.values, tags)
+    remember_nonfinite(state, reduced, [], entry.iteration)
     remember_latest(state, reduced, sequence)
     missed_iteration(state, entry.iteration)
     layout, _ = state.layouts.number(reduced.columns)
@@ -151,8 +153,10 @@ def _take_supplement(
         layouts.append(layout)
 
 
-def _take_event(state: AggregatorState, entry: EventUpdate) -> None:
+def _take_event(state: AggregatorState, sequence: int, entry: EventUpdate) -> None:
     frame = entry.frame
+    if entry.source is None and frame.kind in (ALERT, ALERT_OVER):
+        state.alerting.adopt(sequence, frame)
     if frame.kind == "warning":
         state.data.count_warning(frame.text, frame.data)
     elif frame.kind == "summary" and (_is_of_rank_zero(entry) or not state.data.summary):

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from unilab_metrics.aggregate.folding.run_data import RunData
 from unilab_metrics.aggregate.folding.sources import SourceState
+from unilab_schema.identity import Identity
 
 if TYPE_CHECKING:
     from unilab_metrics.aggregate.folding.entries import Seal, SourceGone
@@ -26,8 +27,19 @@ REPLACED = frozenset(["superseded", "double"])
 
 def joined_ranks(data: RunData) -> set[int]:
     """Learner ranks that came in this attempt, lost ones included, survivors of an earlier
-    attempt not."""
-    return {s.rank for s in data.sources if s.is_learner and s.joined == data.attempt}
+    attempt not. Nor one of a start whose rank 0 has never come, and whose rest lies here."""
+    joined = [s for s in data.sources if s.is_learner and s.joined == data.attempt]
+    zero = next((s.identity for s in reversed(joined) if s.rank == 0), None)
+    return {s.rank for s in joined if zero is None or not was_over(s, zero)}
+
+
+def was_over(source: SourceState, identity: Identity) -> bool:
+    """Whether a source was gone already when another process was started, by their common clock."""
+    is_at_work = source.status == "live" and source.ended is None
+    if is_at_work or source.identity.boot_id != identity.boot_id:
+        return False
+    stamps = source.identity.started_mono_ns, source.watermark_mono_ns, source.ended_mono_ns or 0
+    return max(stamps) < identity.started_mono_ns
 
 
 def absent_ranks(data: RunData) -> list[int]:

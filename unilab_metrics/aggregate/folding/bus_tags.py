@@ -51,8 +51,9 @@ def take_news(state: AggregatorState, news: BusNews) -> None:
             source.figures = told.figures
 
 
-def bus_supplier(state: AggregatorState) -> Supplier:
-    """All ``Bus/…`` tags, reduced. It takes the place of whatever else has these names."""
+def bus_supplier(state: AggregatorState, node: Mapping[str, float]) -> Supplier:
+    """All ``Bus/…`` tags, reduced, and those of ``node``. It takes the place of whatever else has
+    these names."""
     data = state.data
     by_rank: dict[int, list[SourceState]] = {}
     for source in data.sources:
@@ -62,14 +63,14 @@ def bus_supplier(state: AggregatorState) -> Supplier:
     reasons = _first(source.dropped() for source in everyone)
     troubles = _first(source.troubles for source in everyone)
     suppliers = [
-        _own(state),
+        _own(state, node),
         *(_supplier(state, r, _of_rank(by_rank[r], reasons, troubles)) for r in sorted(by_rank)),
     ]
     reduced = reduce_over_ranks(suppliers, state.columns)
     return Supplier(0, reduced.columns, reduced.values, None, already_reduced=True)
 
 
-def _own(state: AggregatorState) -> Supplier:
+def _own(state: AggregatorState, node: Mapping[str, float]) -> Supplier:
     data = state.data
     parts: dict[str, _Part] = {
         "Bus/late_values": (data.late_values, 1.0),
@@ -78,6 +79,7 @@ def _own(state: AggregatorState) -> Supplier:
     }
     if data.commit_ms is not None:
         parts["Bus/commit_ms"] = (data.commit_ms, 1.0)
+    parts |= {tag: (value, 1.0) for tag, value in node.items()}
     return _supplier(state, 0, parts)
 
 

@@ -130,7 +130,8 @@ class Decider:
             if key in seen:
                 break
             seen[key] = mono_ns
-        if len(seen) > 2 * MAX_OPEN_WINDOWS:
+        # Whatever is looked through here was put there since the last time, by more than half.
+        if len(seen) > 2 * len(windows) + MAX_OPEN_WINDOWS:
             kept = {self._key(iteration) for iteration in windows}
             self._first_seen_mono_ns = {key: at for key, at in seen.items() if key in kept}
 
@@ -176,7 +177,7 @@ class Decider:
 
     def _must_wait(self, shares: Shares, mono_ns: int, ready_mono_ns: int) -> bool:
         """Whether collectors that are behind can be expected to catch up."""
-        behind = self._state.collectors_behind(shares)
+        behind = _collectors_behind(self._state, shares)
         self._given_up &= behind
         waiting = {
             source
@@ -196,3 +197,23 @@ class Decider:
     def _key(self, iteration: int) -> _Key:
         # The next attempt counts the same iterations again.
         return self._state.data.attempt, iteration
+
+
+def _collectors_behind(state: AggregatorState, shares: Shares) -> set[int]:
+    """Live collectors whose reports up to their learner's stamp may not all be here."""
+    sources = state.data.sources
+    behind: set[int] = set()
+    if not state.others:
+        return behind
+    stamp_of = {share.rank: (share.mono_ns, share.source) for share in shares}
+    for source in state.others:
+        if source.status != "live" or source.ended is not None:
+            continue
+        stamp = stamp_of.get(source.rank)
+        if stamp is None:
+            continue
+        mono_ns, learner = stamp
+        same_clock = source.identity.boot_id == sources[learner].identity.boot_id
+        if same_clock and source.watermark_mono_ns < mono_ns:
+            behind.add(source.index)
+    return behind

@@ -32,6 +32,7 @@ class EntryKind(IntEnum):
     SNAPSHOT = 72
     SOURCE_RETURNED = 73
     END_WITHDRAWN = 74
+    ALERT_RULES = 75
 
 
 class SourceJoined(msgspec.Struct, frozen=True, array_like=True):
@@ -85,7 +86,8 @@ class GapFound(msgspec.Struct, frozen=True, array_like=True):
 
 class SourceNews(msgspec.Struct, frozen=True, array_like=True):
     """What is new of a source's publishing: its newest figures, drops and troubles, ``None`` where
-    they have not changed, and how many duplicates and unreadable messages came since the last news."""
+    they have not changed, and how many duplicates and unreadable messages came since the last
+    news."""
 
     source: int
     figures: SourceFigures | None = None
@@ -97,16 +99,19 @@ class SourceNews(msgspec.Struct, frozen=True, array_like=True):
 
 class BusNews(msgspec.Struct, frozen=True, array_like=True):
     """What is new of the bus itself. ``bad_messages``: at any socket, since the last news.
-    ``commit_ms``: mean of the journal's commits since then, ``None`` without any."""
+    ``commit_ms``: mean of the journal's commits since then, ``None`` without any. ``node``: a
+    new sample of this node, by its ``Node/…`` tags."""
 
     sources: tuple[SourceNews, ...] = ()
     bad_messages: int = 0
     commit_ms: float | None = None
+    node: dict[str, float] = {}
 
 
 class Seal(msgspec.Struct, frozen=True, array_like=True):
-    """Reduce an iteration now. ``why``: ``complete``, ``straggler``, ``overflow``, ``end``,
-    or ``reports``: no frames, but the reports that are left of sealed iterations. ``bus``: the update gets the ``Bus/…`` tags, with these news taken in."""
+    """Reduce an iteration now. ``why``: ``complete``, ``straggler``, ``overflow``, ``end``, or
+    ``reports``: no frames, but the reports that are left of sealed iterations. ``bus``: the update
+    gets the ``Bus/…`` tags, with these news taken in."""
 
     iteration: int
     mono_ns: int
@@ -149,6 +154,17 @@ class EndWithdrawn(msgspec.Struct, frozen=True, array_like=True):
     text: str
 
 
+class AlertRules(msgspec.Struct, frozen=True, array_like=True):
+    """From here on alerts are computed; ``rules`` are those of users, as texts. ``rewards``: the tags
+    that may be the reward, the first of which that comes is it; of older versions none, which knew
+    ``Train/mean_reward`` only, and whose journals fold as they did."""
+
+    rules: tuple[str, ...]
+    mono_ns: int
+    unix_ns: int
+    rewards: tuple[str, ...] = ()
+
+
 Entry = (
     SourceJoined
     | AcceptedBatch
@@ -160,6 +176,7 @@ Entry = (
     | Notice
     | RunEnd
     | EndWithdrawn
+    | AlertRules
 )
 
 KIND_OF_ENTRY: dict[type[msgspec.Struct], EntryKind] = {
@@ -173,6 +190,7 @@ KIND_OF_ENTRY: dict[type[msgspec.Struct], EntryKind] = {
     Notice: EntryKind.NOTICE,
     RunEnd: EntryKind.RUN_END,
     EndWithdrawn: EntryKind.END_WITHDRAWN,
+    AlertRules: EntryKind.ALERT_RULES,
 }
 
 TWICE = frozenset([EntryKind.SOURCE_JOINED, EntryKind.ATTEMPT, EntryKind.END_WITHDRAWN])

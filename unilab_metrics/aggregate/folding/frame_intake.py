@@ -51,6 +51,7 @@ if TYPE_CHECKING:
     from unilab_metrics.storage.records import Record
 
 _MAX_STATUS_CHARS = 64
+_MAX_FAILURE_CHARS = 400
 _OWN_ACCOUNT = (Layout, TagNames, Gap, Drops, End)
 """Frames that change nothing but what is known of their source."""
 
@@ -247,3 +248,7 @@ def _take_facts(state: AggregatorState, source: SourceState, frame: EventFrame) 
         source.training_mono_ns = frame.mono_ns
     elif frame.kind == "summary" and (source.rank == 0 or not state.data.summary):
         take_summary(state, frame.data)
+    elif frame.kind == "status":
+        _, is_failure, cause = frame.text.partition(f"{source.identity.key.place} failed: ")
+        if is_failure:
+            source.failure = cause[:_MAX_FAILURE_CHARS]

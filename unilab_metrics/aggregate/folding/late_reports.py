@@ -49,7 +49,7 @@ def seal_late_reports(state: AggregatorState, decision: Seal) -> list[Publicatio
             sources.append(source)
     suppliers.sort(key=lambda supplier: supplier.rank)
     reduced = reduce_over_ranks(suppliers, state.columns)
-    published, late = add_missing(state, decision, reduced, unix_ns)
+    published, late = add_missing(state, decision, reduced, suppliers, unix_ns)
     state.data.late_values += late
     for source in sources:
         source.late_values += late

@@ -10,7 +10,7 @@ import posixpath
 from collections.abc import Mapping
 
 from unilab_metrics.storage.spool_reader import LEASE_NAME
-from unilab_schema.codec import MAX_STEP, FrameDecodeError
+from unilab_schema.codec import MAX_STEP, MAX_TAG_BYTES, FrameDecodeError
 from unilab_schema.control import Hello, SourceFigures
 from unilab_schema.frames import (
     BlobFrame,
@@ -140,7 +140,8 @@ def _check(what: str, number: int, low: int, high: int) -> None:
 
 def _is_run(run: RunInfo) -> bool:
     names = (run.algorithm, run.task, run.sim_backend, run.step_axis)
-    return max(map(len, names)) <= MAX_RUN_CHARS
+    is_tag = len(run.reward_tag) <= MAX_TAG_BYTES
+    return is_tag and max(map(len, names)) <= MAX_RUN_CHARS
 
 
 def _is_spool(path: str) -> bool:

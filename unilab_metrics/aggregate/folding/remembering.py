@@ -9,11 +9,11 @@ import numpy as np
 
 from unilab_metrics.aggregate.folding.reduction import Reduced, Supplier
 from unilab_metrics.aggregate.folding.run_data import NonFinite
+from unilab_schema.known_names import MEAN_REWARD, NAMES
 
 if TYPE_CHECKING:
     from unilab_metrics.aggregate.folding.state import AggregatorState
 
-MEAN_REWARD_TAG = "Train/mean_reward"
 MAX_REMEMBERED_ITERATIONS = 16_384
 """Sealed iterations whose tags are remembered; values for older ones are only counted. A host
 that the network cuts off hands over what it logged meanwhile when it is back."""
@@ -66,10 +66,22 @@ def remember_latest(state: AggregatorState, reduced: Reduced, sequence: int) -> 
     state.grow_latest(len(state.columns.tags))
     state.latest_values[reduced.columns] = reduced.values
     state.latest_updates[reduced.columns] = sequence
-    reward = state.latest_value(MEAN_REWARD_TAG)
+    tag, data = reward_tag(state), state.data
+    reward = state.latest_value(tag)
     if reward is not None and math.isfinite(reward):
-        best = state.data.best_mean_reward
-        state.data.best_mean_reward = reward if best is None else max(best, reward)
+        best = data.best_mean_reward if tag == data.best_reward_of else None
+        data.best_mean_reward = reward if best is None else max(best, reward)
+        data.best_reward_of = tag
+
+
+def reward_tag(state: AggregatorState) -> str:
+    """What means the reward in this run: its own name for it, else the first of those that libraries
+    use, as far as tags have come."""
+    own = state.data.run.reward_tag
+    if own:
+        return own
+    known = (tag for tag in NAMES["reward"] if state.columns.known(tag) is not None)
+    return next(known, MEAN_REWARD)
 
 
 def remember_nonfinite(

@@ -6,10 +6,12 @@ from collections.abc import Mapping
 
 import msgspec
 
+from unilab_metrics.aggregate.folding.alert_data import AlertData
 from unilab_metrics.aggregate.folding.sources import SourceState
 from unilab_metrics.aggregate.folding.window import Windows
 from unilab_schema.frames import Scalar
 from unilab_schema.identity import RunInfo
+from unilab_schema.known_names import MEAN_REWARD
 from unilab_schema.metrics import MetricSpec
 
 
@@ -52,7 +54,8 @@ class RunData(msgspec.Struct, array_like=True):
     come back since; ``told_entries``: contents of events that are, behind the update
     ``told_since``; ``passed_stamps``: per rank the source and the stamp of the newest iteration
     that was sent again.
-    ``first_iteration``: the lowest that was sealed, ``None`` if that is not known.
+    ``first_iteration``: the lowest that was sealed, ``None`` if that is not known;
+    ``attempt_iteration``: the first one of this attempt.
     ``latest_*``: newest value per column of ``columns`` and the update that carried it.
     """
 
@@ -99,6 +102,9 @@ class RunData(msgspec.Struct, array_like=True):
     absorbed_attempt: int = 0
     first_iteration: int | None = None
     told_since: int = 0
+    alerts: AlertData = msgspec.field(default_factory=AlertData)
+    best_reward_of: str = MEAN_REWARD
+    attempt_iteration: int | None = None
 
     def count_sealed(self, iteration: int) -> None:
         """One more has its update."""
@@ -106,6 +112,8 @@ class RunData(msgspec.Struct, array_like=True):
             self.first_iteration = iteration
         elif self.first_iteration is not None:
             self.first_iteration = min(self.first_iteration, iteration)
+        if self.attempt_iteration is None:
+            self.attempt_iteration = iteration
         self.iterations_sealed += 1
 
     def used_key_sets(self) -> set[int]:

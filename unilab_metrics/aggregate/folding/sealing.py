@@ -72,7 +72,7 @@ def _seal_iteration(
     suppliers += _collector_suppliers(state, shares)
     suppliers.sort(key=lambda s: s.rank)
     if decision.bus is not None:
-        suppliers.append(bus_supplier(state))
+        suppliers.append(bus_supplier(state, decision.bus.node))
     reduced = reduce_over_ranks(suppliers, state.columns)
     first = shares[0]
     env_steps = _env_steps(state, shares)
@@ -103,7 +103,8 @@ def _seal_iteration(
     published = state.publication(update, tags)
     remember_latest(state, head, published.sequence)
     more = [supplement(state, decision, first.unix_ns, piece) for piece in rest]
-    return [*warned, *opened, published, *more]
+    alerts = state.alerting.take_update(reduced, suppliers, decision.mono_ns, decision.unix_ns)
+    return [*warned, *opened, published, *more, *alerts]
 
 
 def _seal_supplement(
@@ -115,7 +116,7 @@ def _seal_supplement(
     if decision.iteration > forgotten_through(data.sealed_tags):
         # Perhaps higher ones were sealed first, at their deadline; nobody had this one by then.
         missed_iteration(state, decision.iteration)
-    published, late = add_missing(state, decision, reduced, shares[0].unix_ns)
+    published, late = add_missing(state, decision, reduced, suppliers, shares[0].unix_ns)
     data.late_values += late
     for share in shares:
         source = data.sources[share.source]
@@ -215,10 +216,16 @@ def _env_steps(state: AggregatorState, shares: list[RankShare]) -> int | None:
         if share.env_steps is not None:
             known = sources[share.source].env_steps
             sources[share.source].env_steps = max(share.env_steps, known or 0)
-    counters = _newest_counters(state, state.learners) or _newest_counters(state, state.others)
-    if counters:
-        state.data.env_steps = max(sum(counters), state.data.env_steps or 0)
+    state.data.env_steps = counted_steps(state)
     return state.data.env_steps
+
+
+def counted_steps(state: AggregatorState) -> int | None:
+    """Environment steps by the newest counters, also those that came too late for an update."""
+    counters = _newest_counters(state, state.learners) or _newest_counters(state, state.others)
+    if not counters:
+        return state.data.env_steps
+    return max(sum(counters), state.data.env_steps or 0)
 
 
 def _newest_counters(state: AggregatorState, sources: list[SourceState]) -> list[int]:

@@ -39,6 +39,7 @@ class SourceState(msgspec.Struct, array_like=True):
     ``perhaps_lost``: of the lost ones those of which the history may have some after all.
     ``refused``: what the run did not take of what the source has sent, by reason.
     ``troubles``: what the source has met and lost nothing by, as it told last.
+    ``failure``: what it has said of why it failed.
     ``is_double``: it began while another process was at work in its place, and is of no attempt.
     """
 
@@ -77,6 +78,7 @@ class SourceState(msgspec.Struct, array_like=True):
     beyond_last: int = 0
     unsure: int = 0
     perhaps_lost: int = 0
+    failure: str = ""
 
     def refuse(self, reason: str, times: int) -> None:
         """The run has no room for some of what the source has sent."""

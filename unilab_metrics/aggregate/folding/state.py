@@ -13,8 +13,10 @@ from typing import NamedTuple
 import numpy as np
 
 from unilab_metrics.aggregate.folding import attendance, ending, frame_intake, passing_over, sealing
+from unilab_metrics.aggregate.folding.alerting import Alerting
 from unilab_metrics.aggregate.folding.entries import (
     AcceptedBatch,
+    AlertRules,
     EndWithdrawn,
     Entry,
     GapFound,
@@ -45,7 +47,7 @@ from unilab_metrics.aggregate.folding.sources import KeySets, SourceState
 from unilab_metrics.aggregate.folding.update_layouts import UpdateLayouts
 from unilab_metrics.storage.records import Record, scan
 from unilab_schema.frames import EventFrame, Scalar
-from unilab_schema.identity import LEARNER, SourceKey
+from unilab_schema.identity import LEARNER, RunInfo, SourceKey
 from unilab_schema.metrics import MetricTable
 from unilab_schema.updates import AttemptOpened, EventUpdate, HistoryEntry
 
@@ -89,6 +91,7 @@ class AggregatorState:
         self.latest_values = np.array(unpack_values(self.data.latest_values))
         self.latest_updates = np.array(unpack_integers(self.data.latest_updates))
         self.grow_latest(len(self.columns.tags))
+        self.alerting = Alerting(self)
 
     # --- folding -------------------------------------------------------------------------
 
@@ -118,9 +121,8 @@ class AggregatorState:
                 return []
             case OpenAttempt():
                 return self._open_attempt(entry)
-            case Notice():
-                data = entry.data
-                return [self.own_event(entry.kind, entry.text, entry.mono_ns, entry.unix_ns, data)]
+            case Notice() | AlertRules():
+                return self.alerting.take(entry)
             case RunEnd():
                 return ending.end_run(self, entry)
             case EndWithdrawn():
@@ -139,11 +141,12 @@ class AggregatorState:
         mono_ns: int,
         unix_ns: int,
         facts: Mapping[str, Scalar] = _NO_FACTS,
+        iteration: int | None = None,
     ) -> Publication:
-        """An event that the aggregator itself tells; the summary names warnings."""
+        """An event that the aggregator itself tells, by default of the newest iteration."""
         if kind == "warning":
             self.data.count_warning(text, facts)
-        iteration = self.data.last_iteration
+        iteration = self.data.last_iteration if iteration is None else iteration
         frame = EventFrame(kind, text, mono_ns, unix_ns, iteration, dict(facts))
         return self.publication(EventUpdate(self.data.attempt, None, frame))
 
@@ -182,6 +185,8 @@ class AggregatorState:
         if is_new_rank:
             data.waived = max(data.waived - 1, 0)
         if source.rank != 0:
+            # Stands in until rank 0 has come.
+            data.run = identity.run if data.run == RunInfo() else data.run
             data.expected_learners = max(data.expected_learners, identity.expected_learners)
             return attendance.doubts_of_world(self, source)
         if source.attempt < data.attempt:
@@ -206,13 +211,14 @@ class AggregatorState:
             return []
         if entry.how in attendance.REPLACED:
             return attendance.leave_out(self, source, entry)
-        text = entry.text or f"{source.name} is gone without goodbye"
+        text = entry.text or f"{source.name} ended without close()"
         return [self.own_event("lost", text, entry.mono_ns, entry.unix_ns)]
 
     def _open_attempt(self, entry: OpenAttempt) -> list[Publication]:
         data = self.data
         data.attempt = entry.attempt
         data.earlier_elapsed_s = data.elapsed_s
+        data.attempt_iteration = None
         data.env_steps = None
         data.last_iteration = None
         data.waived = 0
@@ -221,6 +227,7 @@ class AggregatorState:
         data.sealed_tags.clear()
         data.windows.reset()
         data.passed_stamps.clear()
+        self.alerting.new_attempt()
         for source in data.sources:
             if source.status == "live":
                 source.attempt = entry.attempt
@@ -233,25 +240,6 @@ class AggregatorState:
     def live_learners(self) -> list[SourceState]:
         """Learners that may send iterations."""
         return [s for s in self.learners if s.status == "live" and s.ended is None]
-
-    def collectors_behind(self, shares: sealing.Shares) -> set[int]:
-        """Live collectors whose reports up to their learner's stamp may not all be here."""
-        sources = self.data.sources
-        behind: set[int] = set()
-        if not self.others:
-            return behind
-        stamp_of = {share.rank: (share.mono_ns, share.source) for share in shares}
-        for source in self.others:
-            if source.status != "live" or source.ended is not None:
-                continue
-            stamp = stamp_of.get(source.rank)
-            if stamp is None:
-                continue
-            mono_ns, learner = stamp
-            same_clock = source.identity.boot_id == sources[learner].identity.boot_id
-            if same_clock and source.watermark_mono_ns < mono_ns:
-                behind.add(source.index)
-        return behind
 
     def source_of(self, incarnation: bytes) -> SourceState | None:
         """The source of an incarnation, if it was admitted."""
@@ -289,6 +277,7 @@ class AggregatorState:
     def snapshot(self) -> bytes:
         """The whole state; folding the entries after it continues as if never stopped."""
         self.forget_unused()
+        self.alerting.pack()
         self.data.definitions = list(self.defined.values())
         self.data.refused_tags = self.columns.refused
         self.data.columns = list(self.columns.tags)

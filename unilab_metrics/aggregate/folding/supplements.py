@@ -8,8 +8,12 @@ import numpy as np
 
 from unilab_metrics.aggregate.folding.packed import pack_values
 from unilab_metrics.aggregate.folding.pieces import ends_of_pieces
-from unilab_metrics.aggregate.folding.reduction import Reduced
-from unilab_metrics.aggregate.folding.remembering import remember_latest, tags_of_sealed
+from unilab_metrics.aggregate.folding.reduction import Reduced, Supplier
+from unilab_metrics.aggregate.folding.remembering import (
+    remember_latest,
+    remember_nonfinite,
+    tags_of_sealed,
+)
 from unilab_schema.updates import Supplement
 
 if TYPE_CHECKING:
@@ -33,9 +37,14 @@ def pieces(state: AggregatorState, reduced: Reduced) -> list[Reduced]:
 
 
 def add_missing(
-    state: AggregatorState, decision: Seal, reduced: Reduced, unix_ns: int
+    state: AggregatorState,
+    decision: Seal,
+    reduced: Reduced,
+    suppliers: list[Supplier],
+    unix_ns: int,
 ) -> tuple[list[Publication], int]:
-    """Publish those tags that the iteration lacks; and how many values were not published."""
+    """Publish those tags that the iteration lacks, and what alerts that gives; and how many values
+    were not published."""
     tags = state.columns.names(reduced.columns)
     known = tags_of_sealed(state, decision.iteration)
     had = set(tags) if known is None else known
@@ -44,7 +53,10 @@ def add_missing(
     if known is None or not keep.any():
         return [], late
     added = Reduced(reduced.columns[keep], reduced.values[keep])
-    return [supplement(state, decision, unix_ns, piece) for piece in pieces(state, added)], late
+    remember_nonfinite(state, added, suppliers, decision.iteration)
+    published = [supplement(state, decision, unix_ns, piece) for piece in pieces(state, added)]
+    at = (decision.iteration, decision.mono_ns, decision.unix_ns)
+    return published + state.alerting.take_late(added, suppliers, *at), late
 
 
 def supplement(state: AggregatorState, decision: Seal, unix_ns: int, added: Reduced) -> Publication:

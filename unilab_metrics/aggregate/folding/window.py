@@ -8,6 +8,8 @@ order of iteration, late ones after the iteration itself.
 
 from __future__ import annotations
 
+from heapq import heapify, heappop, heappush
+
 import msgspec
 
 _FRAME_BYTES = 200
@@ -43,8 +45,9 @@ class Window(msgspec.Struct, array_like=True):
     held_bytes: int = 0
 
 
-class Windows(msgspec.Struct, array_like=True):
-    """All open windows of the attempt, supplements' windows apart from the iterations'.
+class Windows(msgspec.Struct, array_like=True, dict=True):
+    """All open windows of the attempt, supplements' windows apart from the iterations'. Thousands
+    may be open, so whatever is asked of each that is sealed must not look at all of them.
 
     ``finished_through``: per source the highest iteration that it is done with. ``held_bytes``:
     of the values in them.
@@ -63,6 +66,8 @@ class Windows(msgspec.Struct, array_like=True):
         window = windows.get(iteration)
         if window is None:
             window = windows[iteration] = Window(iteration)
+            if not late:
+                heappush(self._ascending, iteration)
         known = window.shares.get(share.source)
         if known is None:
             window.shares[share.source] = known = share
@@ -104,12 +109,26 @@ class Windows(msgspec.Struct, array_like=True):
         if not self.late:
             return []
         # One beyond the last sealed whose own window is gone cannot be waited for.
-        lowest = min(self.open, default=None)
-        return sorted(k for k in self.late if self.is_sealed(k) or lowest is None)
+        is_nothing_open = not self.open
+        return sorted(k for k in self.late if is_nothing_open or self.is_sealed(k))
 
     def lowest(self) -> Window | None:
         """The open window that must be sealed first."""
-        return self.open[min(self.open)] if self.open else None
+        ascending = self._ascending
+        while ascending and ascending[0] not in self.open:
+            heappop(ascending)
+        return self.open[ascending[0]] if ascending else None
+
+    @property
+    def _ascending(self) -> list[int]:
+        """A heap of the open iterations, and perhaps of some that are not open any more. It is in
+        no snapshot."""
+        own = vars(self)
+        made: list[int] | None = own.get("ascending")
+        if made is None:
+            made = own["ascending"] = list(self.open)
+            heapify(made)
+        return made
 
     def close(self, iteration: int, *, supplement: bool) -> Window | None:
         """Take a window out. ``None`` when nobody supplied anything for it."""
@@ -118,8 +137,8 @@ class Windows(msgspec.Struct, array_like=True):
         if self.last_sealed is None or iteration > self.last_sealed:
             self.last_sealed = iteration
         # Windows are sealed in ascending order: the decision for a lower one could not be read.
-        for lower in [k for k in self.open if k < iteration]:
-            self._released(self.open.pop(lower))
+        while (lowest := self.lowest()) is not None and lowest.iteration < iteration:
+            self._released(self.open.pop(lowest.iteration))
         return self._released(self.open.pop(iteration, None))
 
     def _released(self, window: Window | None) -> Window | None:
@@ -149,6 +168,7 @@ class Windows(msgspec.Struct, array_like=True):
     def reset(self) -> None:
         """A new attempt: iterations may start anywhere again."""
         self.open.clear()
+        self._ascending.clear()
         self.late.clear()
         self.finished_through.clear()
         self.last_sealed = None

@@ -8,12 +8,21 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+import msgspec
 import numpy as np
 
 from unilab_metrics.aggregate.folding.packed import Float64s, pack_values
 from unilab_metrics.aggregate.folding.pieces import ends_of_pieces
 from unilab_metrics.aggregate.folding.reduction import Columns
-from unilab_schema.updates import BLOCK_ENTRIES, BinBlock, Supplement, Update
+from unilab_metrics.aggregate.journaling.point_bins import PointBins
+from unilab_schema.updates import (
+    BLOCK_ENTRIES,
+    AttemptOpened,
+    BinBlock,
+    PointsUpdate,
+    Supplement,
+    Update,
+)
 
 
 def block_start(sequence: int) -> int:
@@ -40,6 +49,7 @@ class Binner:
         self._not_finite = np.zeros(0)
         self._latest = np.zeros(0)
         self._seen = np.zeros(0, dtype=bool)
+        self._points = PointBins()
 
     def holds(self, sequence: int) -> bool:
         """Whether the sequence belongs to this block."""
@@ -66,8 +76,28 @@ class Binner:
         elif isinstance(update, Update):
             self._ends = _Ends(self._ends.first, update)
 
+    def add_points(self, update: PointsUpdate, opened: AttemptOpened | None) -> None:
+        """Take points into account. ``opened``: the start of their attempt, if it is known."""
+        self._points.add(update, opened)
+
     def block(self, tags: list[str]) -> list[BinBlock]:
-        """The block's records; none if it holds no update. ``tags``: names of the columns."""
+        """The block's records; none if it holds no update and no point. ``tags``: names of the
+        columns."""
+        made = [*self._of_updates(tags), *self._points.blocks(self.start, self._last)]
+        if self._ends is not None and self._ends.last.attempt != self._points.attempt > 0:
+            # A block is of one attempt, or nobody would look into it for the start of another.
+            newest = max(self._ends.last.attempt, self._points.attempt)
+            made = [msgspec.structs.replace(one, attempt=newest) for one in made]
+        return [
+            msgspec.structs.replace(one, part=number, parts=len(made))
+            for number, one in enumerate(made)
+        ]
+
+    @property
+    def _last(self) -> int:
+        return self.start + BLOCK_ENTRIES - 1
+
+    def _of_updates(self, tags: list[str]) -> list[BinBlock]:
         if self._ends is None:
             return []
         first, last = self._ends
@@ -83,7 +113,7 @@ class Binner:
         return [
             BinBlock(
                 self.start,
-                self.start + BLOCK_ENTRIES - 1,
+                self._last,
                 last.attempt,
                 (first.iteration, last.iteration),
                 env_steps,
@@ -91,11 +121,9 @@ class Binner:
                 (first.elapsed_s, last.elapsed_s),
                 _names(tags, part),
                 *self._packed(part),
-                number,
-                len(parts),
-                pack_values(self._not_finite[part]),
+                not_finite=pack_values(self._not_finite[part]),
             )
-            for number, part in enumerate(parts)
+            for part in parts
         ]
 
     def _packed(self, columns: Columns) -> tuple[bytes, bytes, bytes, bytes, bytes]:

@@ -1,6 +1,7 @@
 """Blocks of a thousand updates in brief: kept in files of their own, made again if missing.
 
-They are derived from the history, so a full disk costs nothing but a later start from there.
+They are derived from the history, so a full disk costs nothing but a later start from there. One
+that tells of entries which a node's loss has taken back is made again too.
 """
 
 from __future__ import annotations
@@ -20,16 +21,18 @@ from unilab_metrics.storage.segments import (
     SEGMENT_FORMAT_VERSION,
     SegmentHeader,
     SegmentWriter,
+    counter_of,
     encode_segment_header,
     segment_name,
 )
 from unilab_schema.codec import RecordKind, decode_payload, encode_payload
-from unilab_schema.control import Blocks, Fetch, History
-from unilab_schema.updates import BinBlock, Supplement, Update
+from unilab_schema.requests import Blocks, Fetch, History
+from unilab_schema.updates import AttemptOpened, BinBlock, PointsUpdate, Supplement, Update
 
 _BUDGET_S = 0.008
 """Of one answer: nothing else is done meanwhile."""
 _BINNED = frozenset([RecordKind.UPDATE, RecordKind.SUPPLEMENT])
+_BESIDE = frozenset([RecordKind.POINTS_UPDATE, RecordKind.ATTEMPT_OPENED])
 
 
 class BlockStore:
@@ -44,19 +47,36 @@ class BlockStore:
         self._segment: SegmentWriter | None = None
         self._pending: list[BinBlock] = []
         self._binner = Binner(1)
+        self._opened: AttemptOpened | None = None
         self._files.look()
+        begins = [(counter_of(path), first) for path, first, _ in journal.segments]
+        self._files.keep(begins, journal.committed_update)
         self._make_missing(Server(journal))
 
     def add(self, publications: Iterable[Publication]) -> None:
         """Take history entries into account, in the order of their sequences."""
         for sequence, entry, tags in publications:
-            if not isinstance(entry, Update | Supplement):
+            if isinstance(entry, AttemptOpened):
+                self._opened = entry
+            if not isinstance(entry, Update | Supplement | PointsUpdate):
                 continue
             if not self._binner.holds(sequence):
                 self._pending += self._binner.block(self._state.columns.tags)
                 self._binner = Binner(block_start(sequence))
+            if isinstance(entry, PointsUpdate):
+                self._binner.add_points(entry, self._start_of(entry.attempt))
+                continue
             values = unpack_values(entry.values)
             self._binner.add(entry, self._state.columns.columns(tags), values)
+
+    def _start_of(self, attempt: int) -> AttemptOpened | None:
+        data = self._state.data
+        is_known = self._opened is not None and self._opened.attempt == attempt
+        if not is_known and data.opened and data.attempt == attempt:
+            # Of an attempt that goes on after a restart of the aggregator.
+            opened_ns, earlier_s = data.opened_unix_ns, data.earlier_elapsed_s
+            self._opened = AttemptOpened(attempt, opened_ns, data.run, earlier_s)
+        return self._opened
 
     def write(self) -> None:
         """Keep the blocks that are whole; call it after a commit of what they cover."""
@@ -110,6 +130,9 @@ class BlockStore:
                     update = decode_payload(record.kind, record.payload)
                     if update.layout in tags:
                         self.add([Publication(record.sequence, update, tags[update.layout])])
+                elif record.kind in _BESIDE:
+                    entry = decode_payload(record.kind, record.payload)
+                    self.add([Publication(record.sequence, entry, ())])
             if reply.last == after:
                 return
             after = reply.last

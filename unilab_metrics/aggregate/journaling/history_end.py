@@ -7,26 +7,28 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from unilab_metrics.aggregate.journaling.wal_folding import read_whole
+from unilab_metrics.aggregate.journaling.wal_folding import Segment, read_whole
 from unilab_metrics.storage.records import scan
 from unilab_metrics.storage.segments import KIND_SEGMENT_HEADER, open_segment, read_at
 from unilab_schema.codec import FrameDecodeError, RecordKind, decode_payload
 from unilab_schema.updates import HistoryEntry, Supplement, Update
 
 HISTORY_KINDS = frozenset([KIND_SEGMENT_HEADER, *(k for k in RecordKind if 32 <= k < 64)])
-_PEEK_BYTES = 256 * 1024
+_PEEK_BYTES = 8 * 1024
 
 KnownSegment = tuple[Path, int, int | None]
 """A file, the first update sequence that it may hold, and how much of it counts."""
 
 
 class HistoryEnd(NamedTuple):
-    """``name`` and ``valid_bytes``: where the chain goes on. ``last``: the last entry."""
+    """``name`` and ``valid_bytes``: where the chain goes on. ``last``: the last entry. ``read``:
+    what was read whole to see that, by its path."""
 
     segments: list[KnownSegment]
     name: str
     valid_bytes: int
     last: int
+    read: dict[Path, Segment]
 
 
 class HistoryItem(NamedTuple):
@@ -44,8 +46,9 @@ def end_of_history(
     a week is gigabytes. Raises ``OSError``."""
     limits = dict(limits)
     name, valid_bytes, last = "", 0, 0
+    read: dict[Path, Segment] = {}
     for path in reversed(paths):
-        segment = read_whole(path, limits.get(path.name), HISTORY_KINDS)
+        segment = read[path] = read_whole(path, limits.get(path.name), HISTORY_KINDS)
         reached = segment.valid_bytes
         counted = 0
         for record in segment.records:
@@ -69,7 +72,7 @@ def end_of_history(
     segments: list[KnownSegment] = [
         (path, _first_sequence(path) or last + 1, limits.get(path.name)) for path in paths
     ]
-    return HistoryEnd(segments, name, valid_bytes, last)
+    return HistoryEnd(segments, name, valid_bytes, last, read)
 
 
 def items_since(segments: list[KnownSegment], update: int) -> Iterator[HistoryItem]:
@@ -94,14 +97,17 @@ def items_since(segments: list[KnownSegment], update: int) -> Iterator[HistoryIt
             yield HistoryItem(record.sequence, entry, tags)
 
 
-def first_hole(segments: list[KnownSegment], update: int) -> int:
+def first_hole(end: HistoryEnd, update: int) -> int:
     """The first entry from ``update`` on that is missing or damaged, or lies behind a damaged
     header or layout, though later ones are there; 0 if there is none. Raises ``OSError``."""
+    segments = end.segments
     since = _since(segments, update)
     before = segments[: len(segments) - len(since)]
     expected = max(_last_of(before), default=0) + 1
     for path, _, limit in since:
-        segment = read_whole(path, limit, HISTORY_KINDS)
+        segment = end.read.get(path)
+        if segment is None or segment.valid_bytes != limit:
+            segment = read_whole(path, limit, HISTORY_KINDS)
         broken_at = [damage.start for damage in segment.damaged]
         for record in segment.records:
             while broken_at and record.start > broken_at[0]:

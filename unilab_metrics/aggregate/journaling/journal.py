@@ -12,16 +12,17 @@ import secrets
 from pathlib import Path
 
 from unilab_metrics import crash_points
-from unilab_metrics.aggregate.folding.entries import TWICE, Entry, EntryKind, encode_entry
+from unilab_metrics.aggregate.folding.entries import TWICE, Entry, encode_entry
 from unilab_metrics.aggregate.folding.state import AggregatorState, Publication
 from unilab_metrics.aggregate.journaling.announced_layouts import AnnouncedLayouts, layout_records
 from unilab_metrics.aggregate.journaling.evidence import Durable, durable, write_durable
 from unilab_metrics.aggregate.journaling.history_tail import HistorySegment, HistoryTail, TailRecord
 from unilab_metrics.aggregate.journaling.journal_file import JournalFile, sync_directory
 from unilab_metrics.aggregate.journaling.recovery import Recovered, recover, retire, set_aside
+from unilab_metrics.aggregate.journaling.snapshots_due import Snapshots, superfluous
 from unilab_metrics.aggregate.journaling.syncing import Syncer
 from unilab_metrics.errors import StorageFullError
-from unilab_metrics.storage.records import MAX_PAYLOAD_BYTES, encode_record
+from unilab_metrics.storage.records import encode_record
 from unilab_metrics.storage.segments import SegmentWriter, list_segments, sync_file
 from unilab_schema.codec import KIND_OF, encode_payload
 from unilab_schema.control import Epoch
@@ -31,9 +32,6 @@ WAL = "wal"
 HISTORY = "history"
 WAL_SEGMENT_BYTES = 32 * 1024 * 1024
 HISTORY_SEGMENT_BYTES = 32 * 1024 * 1024
-KEPT_WAL_SEGMENTS = 1
-"""Older than the snapshot that replaces them: one that is damaged later on the disk is made
-again from the one before it."""
 TAIL_BYTES = 8 * 1024 * 1024
 """Newest history records that are kept in memory to answer subscribers."""
 
@@ -47,6 +45,7 @@ class Journal:
         self._bus_dir = bus_dir
         recovered = recover(bus_dir)
         self.state: AggregatorState = recovered.state
+        self.snapshots = Snapshots(self.state)
         self.damaged_records = recovered.damaged_records
         journal_id = recovered.journal_id or secrets.token_bytes(16)
         self.epoch = Epoch(journal_id, recovered.epoch_counter + 1)
@@ -91,13 +90,13 @@ class Journal:
         try:
             # A wal without its header was then removed or emptied: no loss of power does that.
             sync_file(self._wal.segment.path)
-            snapshot = self._snapshot()
+            snapshot = self.snapshots.make()
             if snapshot:
                 self._wal.append_apart(snapshot)
                 # Of a damaged one the snapshot has all that is known.
                 self._damaged_wal = recovered.wal_segments if recovered.damaged_records else []
-                self._obsolete_wal = (
-                    self._damaged_wal or recovered.wal_segments[:-KEPT_WAL_SEGMENTS]
+                self._obsolete_wal = self._damaged_wal or superfluous(
+                    recovered.wal_segments, WAL_SEGMENT_BYTES
                 )
             self.publish(recovered.missing)
             self.commit()
@@ -173,6 +172,8 @@ class Journal:
         done. False while a sync runs or nothing is dirty. Raises ``OSError``."""
         if self._syncer.is_busy:
             return False
+        # On a slow disk a sync is under way at every commit.
+        self._rotate()
         for file in (self._wal, self._history):
             file.place()
         if not self._syncer.start(mark):
@@ -246,14 +247,6 @@ class Journal:
             previous_valid_bytes=previous_valid_bytes,
         )
 
-    def _snapshot(self) -> bytes:
-        """The state as a record; empty if it is too large for one: then the older segments
-        stay and are folded again; correct, only slower."""
-        snapshot = self.state.snapshot()
-        if len(snapshot) > MAX_PAYLOAD_BYTES:
-            return b""
-        return encode_record(EntryKind.SNAPSHOT, 0, snapshot)
-
     def _rotate(self) -> None:
         """Begin the next segments where they are due; the old ones do for longer if that
         fails."""
@@ -261,7 +254,8 @@ class Journal:
             return
         self.rotation_error = None
         try:
-            if self._wal.is_full(WAL_SEGMENT_BYTES):
+            is_due = self.snapshots.is_due and self._wal.synced_bytes
+            if is_due or self._wal.is_full(WAL_SEGMENT_BYTES):
                 self._renew_wal()
             if self._history.is_full(HISTORY_SEGMENT_BYTES):
                 self._renew_history()
@@ -269,12 +263,12 @@ class Journal:
             self.rotation_error = error
 
     def _renew_wal(self) -> None:
-        snapshot = self._snapshot()
+        snapshot = self.snapshots.make()
         self._syncer.forget(self._wal.renew(after=snapshot))
         if snapshot:
             known = list_segments(self._bus_dir, WAL)
             older = [path for path in known if path != self._wal.segment.path]
-            self._obsolete_wal = older[:-KEPT_WAL_SEGMENTS]
+            self._obsolete_wal = superfluous(older, WAL_SEGMENT_BYTES)
             if crash_points.armed:
                 crash_points.reach("aggregator.snapshot_written")
         self._retire_obsolete_wal()

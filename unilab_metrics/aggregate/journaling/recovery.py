@@ -9,7 +9,9 @@ exact itself.
 
 from __future__ import annotations
 
-from contextlib import suppress
+import gc
+from collections.abc import Generator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import NamedTuple
 
@@ -33,8 +35,11 @@ from unilab_metrics.aggregate.journaling.wal_folding import (
     since_snapshot,
 )
 from unilab_metrics.errors import DamagedFileError
+from unilab_metrics.storage.block_files import BLOCKS
 from unilab_metrics.storage.segments import (
+    DAMAGED_SUFFIX,
     SegmentHeader,
+    counter_of,
     list_segments,
     parse_segment_name,
     read_segment_header,
@@ -87,14 +92,36 @@ class Recovered(NamedTuple):
 def recover(bus_dir: Path) -> Recovered:
     """Read the journal in ``bus_dir``. Raises ``UnknownVersionError`` and ``OSError``; changes
     nothing."""
+    # Each of a hundred thousand records is an object of its own, none of them in a cycle: looking
+    # for some takes as long as all the reading.
+    with _no_search_for_cycles():
+        return _recover(bus_dir)
+
+
+@contextmanager
+def _no_search_for_cycles() -> Generator[None]:
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
+
+
+def _recover(bus_dir: Path) -> Recovered:
+    # First: an aggregator may be at work (for a doctor), and what it calls safe now is in what is
+    # read afterwards.
+    known = read_durable(bus_dir)
     wal_paths = list_segments(bus_dir, "wal")
     history_paths = list_segments(bus_dir, "history")
     headers = _headers([*wal_paths, *history_paths])
     limits = {h.previous_name: h.previous_valid_bytes for h in headers.values()}
-    counters = (int(path.name.split("-")[1]) for path in (*wal_paths, *history_paths))
+    # Of an epoch that a node's loss has taken whole there may still be blocks.
+    known_files = (*wal_paths, *history_paths, *list_segments(bus_dir, BLOCKS))
+    counters = (counter_of(path) for path in known_files)
     journal_id = list(headers.values())[-1].epoch.journal if headers else None
     end = end_of_history(history_paths, limits)
-    known = read_durable(bus_dir)
     if known is not None and journal_id is None and end.last:
         journal_id = known.journal
     if known is not None and known.journal != journal_id:
@@ -121,7 +148,7 @@ def recover(bus_dir: Path) -> Recovered:
         history_fault = text
     remade = {publication.sequence for publication in fold.missing}
     gone = [n for n in range(end.last + 1, last_known + 1) if history_fault and n not in remade]
-    hole = first_hole(end.segments, fold.first_update)
+    hole = first_hole(end, fold.first_update)
     if hole:
         history_fault = f"the history is damaged at update {hole:,}"
         mended = mend(state, end, hole, fold_wal(ours, limits, hole - 1).missing)
@@ -169,7 +196,7 @@ def retire(path: Path, *, is_damaged: bool) -> None:
     ``OSError``."""
     with suppress(FileNotFoundError):
         if is_damaged:
-            path.rename(path.with_name(f"{path.name}.damaged"))
+            path.rename(path.with_name(path.name + DAMAGED_SUFFIX))
         else:
             path.unlink()
 

@@ -1,7 +1,7 @@
 """Folding a wal once more, to see that it gives what the history holds. Reads only.
 
 Folding asks no clock, so the updates must come out the same, byte for byte. The wal is kept
-from the newest snapshot but one on, so only the updates after that can be made again.
+from one of the last snapshots on, so only the updates after that can be made again.
 """
 
 from __future__ import annotations

@@ -4,6 +4,7 @@ Reads only."""
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
@@ -59,7 +60,13 @@ class Fold(NamedTuple):
 
 def fold_wal(paths: list[Path], limits: dict[str, int], history_last: int) -> Fold:
     """Fold the segments. ``limits``: lengths that count, where a successor says it.
-    ``history_last``: publications up to this one are not kept. Raises ``OSError``."""
+    ``history_last``: publications up to this one are not kept. Raises ``OSError``.
+
+    What lies before the newest snapshot is folded only where something is damaged or missing: the
+    state that comes of it is the snapshot's."""
+    newest = _since_newest_snapshot(paths, limits, history_last)
+    if newest is not None:
+        return newest
     folding = _Folding(history_last)
     lengths: dict[str, int] = {}
     for path in paths:
@@ -77,6 +84,53 @@ def fold_wal(paths: list[Path], limits: dict[str, int], history_last: int) -> Fo
         frozenset(folding.snapshots),
         folding.beyond,
     )
+
+
+def _since_newest_snapshot(
+    paths: list[Path], limits: dict[str, int], history_last: int
+) -> Fold | None:
+    """What folding all of them would give; ``None`` if that takes more than the newest ones."""
+    folding = _Folding(history_last)
+    newest: list[tuple[str, Segment]] = []
+    lengths: dict[str, int] = {}
+    damaged_before, first_update = 0, 0
+    for path in paths:
+        segment = read_whole(path, limits.get(path.name), WAL_KINDS)
+        if segment.valid_bytes:
+            lengths[path.name] = segment.valid_bytes
+        first_update = first_update or _first_update(segment)
+        if path != paths[0] and any(r.kind == EntryKind.SNAPSHOT for r in segment.records):
+            damaged_before += sum(len(before.damaged) for _, before in newest)
+            newest = [(path.name, segment)]
+        elif newest:
+            newest.append((path.name, segment))
+        else:
+            damaged_before += len(segment.damaged)
+    if not newest:
+        return None
+    for name, segment in newest:
+        folding.take(segment, name, is_first=segment is newest[0][1])
+    if folding.damaged or folding.first_update > history_last + 1:
+        return None
+    return Fold(
+        folding.state,
+        folding.missing,
+        damaged_before,
+        next(reversed(lengths)),
+        lengths,
+        first_update,
+        frozenset(folding.snapshots),
+        None,
+    )
+
+
+def _first_update(oldest: Segment) -> int:
+    """From which on the segments give updates."""
+    first = next(iter(since_snapshot(oldest.records)), None)
+    if first is not None and first.kind == EntryKind.SNAPSHOT:
+        with suppress(Exception):  # one that makes no sense says nothing
+            return AggregatorState(bytes(first.payload)).data.next_update
+    return 1
 
 
 class _Folding:

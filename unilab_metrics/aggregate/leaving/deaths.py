@@ -82,11 +82,3 @@ def ending_words(status: int | None) -> str:
         return signal.Signals(-status).name
     except ValueError:
         return f"signal {-status}"
-
-
-def sentence_end(status: int | None) -> str:
-    """What follows the name of a lost source. Pure."""
-    if status is None:
-        return "is gone without goodbye"
-    how = "was killed by" if status < 0 else "is gone without goodbye, with"
-    return f"{how} {ending_words(status)}"

@@ -16,19 +16,20 @@ from unilab_metrics.aggregate.core import Core
 from unilab_metrics.aggregate.folding.entries import OpenAttempt, SourceGone
 from unilab_metrics.aggregate.folding.kept_frames import all_kept
 from unilab_metrics.aggregate.folding.sources import SourceState
-from unilab_metrics.aggregate.leaving.deaths import Deaths, ending_words, sentence_end
+from unilab_metrics.aggregate.leaving.adopting import Adopting, is_unreadable
+from unilab_metrics.aggregate.leaving.deaths import Deaths, ending_words
 from unilab_metrics.aggregate.leaving.launch_order import in_launch_order, is_rank_zero
 from unilab_metrics.aggregate.leaving.leftovers import Orphan, SpoolDirectories
 from unilab_metrics.aggregate.process_log import say
-from unilab_metrics.aggregate.receiving.accepting import accept
 from unilab_metrics.aggregate.receiving.peers import Peer
 from unilab_metrics.aggregate.receiving.receiver import admit
 from unilab_metrics.storage import lease
 from unilab_metrics.storage.orphans import is_abandoned, remove_spool, runs_here
 from unilab_metrics.storage.spool_reader import LEASE_NAME, SpoolReader
+from unilab_metrics.wording import lost_how
 from unilab_schema.control import Hello
 
-_READ_BYTES = 512 * 1024
+_LOOK_NS = 300_000_000
 _LEASE_DOUBTED_NS = 5_000_000_000
 """A lease that is free although its holder seems to live counts after this silence."""
 
@@ -45,15 +46,19 @@ class Liveness:
         lost_after_s: float,
         peer: Callable[[SourceState], Peer],
         bus_dir: Path | None = None,
+        step_ns: int = 0,
     ) -> None:
-        """``bus_dir``: where launchers say how their processes ended."""
+        """``bus_dir``: where launchers say how their processes ended. ``step_ns``: how long one
+        :meth:`check` may read spools of known processes; 0 for as long as it takes."""
         self._core = core
         self._boot_id = boot_id
         self._spools = spools
         self._lost_after_ns = int(lost_after_s * 1e9)
         self._peer = peer
         self._deaths = Deaths(bus_dir, boot_id)
-        self._adopted: dict[Path, SourceState] = {}
+        self._step_ns = step_ns
+        self._has_orphans, self._looked_mono_ns = False, 0
+        self._adopting = Adopting(core, self.is_dead)
         self._emptied: set[int] = set()
         self.keeps_spools = False
         """Whether what was adopted stays until :meth:`remove_finished`."""
@@ -91,7 +96,41 @@ class Liveness:
             return False
 
     def check(self) -> None:
-        """Look at every live source once; adopt and close what is gone."""
+        """Look at every live source once; adopt and close what is gone, perhaps a step of it."""
+        self._adopting.begin(self._step_ns)
+        try:
+            self._check_known()
+        finally:
+            self._adopting.end()
+        if self.is_unfinished:
+            # Which attempt the others belong to is known when this one has said all.
+            self._adopt_reports()
+        else:
+            self.adopt_orphans()
+        if not self.keeps_spools:
+            self._adopting.remove_durable()
+
+    @property
+    def is_unfinished(self) -> bool:
+        """Whether :meth:`check` is to be called again at once."""
+        return self._adopting.is_unfinished
+
+    def holds_seals(self) -> bool:
+        """Whether what is open waits for spools of processes that we do not know yet; looks for
+        them, now and then."""
+        now = time.monotonic_ns()
+        if self.is_unfinished and now - self._looked_mono_ns > _LOOK_NS:
+            self._has_orphans = any(self._spools.orphans(self._known_spools()))
+            self._looked_mono_ns = now
+        return self.is_unfinished and self._has_orphans
+
+    def _adopt_reports(self) -> None:
+        """Those that belong to the iterations that a dead learner's spool brings."""
+        for source in self._core.state.others:
+            if source.status == "live" and source.ended is None and self.is_dead(source):
+                self._adopt_rest(source)
+
+    def _check_known(self) -> None:
         for source in self._core.state.data.sources:
             if source.status != "live":
                 self._adopt_late_rest(source)
@@ -102,12 +141,14 @@ class Liveness:
                 self.vacate(source)
             elif not self.is_out_of_sight(source):
                 self._deaths.watch(source)
-        self.adopt_orphans()
-        self._remove_adopted()
 
     def check_for_the_last_time(self) -> None:
         """As :meth:`check`, when the run would be over: nobody is waited for any more."""
-        self.check()
+        self._step_ns, step_ns = 0, self._step_ns
+        try:
+            self.check()
+        finally:
+            self._step_ns = step_ns
         self.adopt_orphans(may_wait=False)
 
     def vacate(self, source: SourceState) -> None:
@@ -129,6 +170,7 @@ class Liveness:
     def close(self) -> None:
         """Hold nothing any more."""
         self._deaths.close()
+        self._adopting.close()
 
     def vacate_again(self, source: SourceState) -> bool:
         """One that was given up: take what is left in its spool, with its goodbye if it said
@@ -144,17 +186,12 @@ class Liveness:
         False if the disk has no room for all of it yet."""
         directory = self._spools.spool_of(source.identity)
         is_here = directory is not None and self._is_spool_of(source, directory)
-        if directory is not None and is_here and not self._adopt(source, directory):
+        if directory is not None and is_here and not self._adopting.adopt(source, directory):
             return False
         # What a damaged journal still had of it. Another node may have the rest, and come back.
         through = 0 if self.is_out_of_sight(source) and not is_here else source.told_through
-        self._take(source, all_kept(source, through))
+        self._adopting.take(source, all_kept(source, through))
         return True
-
-    def _take(self, source: SourceState, records: bytes) -> None:
-        accepted = accept(source, records, 0)
-        if accepted.entry is not None:
-            self._core.fold(accepted.entry, accepted.records)
 
     def remove_finished(self) -> None:
         """At the end of the run: every spool that is durable and whose process is gone."""
@@ -166,7 +203,7 @@ class Liveness:
                 and self._core.durable_cursor(source.index) >= source.cursor
                 and lease.is_free(directory / LEASE_NAME)
                 and (source.ended is not None or SpoolReader(directory).last() <= source.cursor)
-                and not _is_unreadable(directory)
+                and not is_unreadable(directory)
             ):
                 remove_spool(directory)
         self._spools.remove_empty()
@@ -198,7 +235,7 @@ class Liveness:
             is_here = not self.is_out_of_sight(source)
             status = self._deaths.status_of(source) if is_here else None
             ending = ending_words(status)
-            text = f"{source.name} {sentence_end(status)}"
+            text = f"{source.name} {lost_how(ending)}"
             if self._is_unreachable(source):
                 silent_s = (time.monotonic_ns() - self._peer(source).heard_mono_ns) / 1e9
                 text = f"{source.name} has not been heard of for {silent_s:.0f} s"
@@ -207,23 +244,13 @@ class Liveness:
         now = time.monotonic_ns()
         self._core.fold(SourceGone(source.index, how, time.time_ns(), now, text, ending))
 
-    def _adopt(self, source: SourceState, directory: Path) -> bool:
-        reader = SpoolReader(directory)
-        for batch in reader.batches(source.cursor, _READ_BYTES):
-            if not self._core.makes_room():
-                return False
-            self._take(source, batch.records)
-        self._adopted[directory] = source
-        return True
-
     def adopt_orphans(self, *, may_wait: bool = True) -> None:
         """Take in the spools of processes that were killed before we ever heard of them.
         ``may_wait``: leave those that may be of an attempt whose rank 0 has not come yet."""
         if self.is_closing:
             return
-        known = {Path(s.identity.spool_path) for s in self._core.state.data.sources}
         put_off: list[Orphan] = []
-        for orphan in in_launch_order(list(self._spools.orphans(known))):
+        for orphan in in_launch_order(list(self._spools.orphans(self._known_spools()))):
             if not self._adopt_unknown(orphan, may_wait=may_wait):
                 put_off.append(orphan)
             elif is_rank_zero(orphan.identity):
@@ -231,6 +258,9 @@ class Liveness:
                 put_off = [
                     one for one in put_off if not self._adopt_unknown(one, may_wait=may_wait)
                 ]
+
+    def _known_spools(self) -> set[Path]:
+        return {Path(source.identity.spool_path) for source in self._core.state.data.sources}
 
     def _adopt_unknown(self, orphan: Orphan, *, may_wait: bool) -> bool:
         """The spool of a process that was killed before we ever heard of it. False for one
@@ -262,17 +292,3 @@ class Liveness:
         elif source is not None:
             self.vacate_again(source)
         return True
-
-    def _remove_adopted(self) -> None:
-        for directory, source in list(self._adopted.items()):
-            if self._core.durable_cursor(source.index) >= source.cursor:
-                del self._adopted[directory]
-                if not self.keeps_spools and not _is_unreadable(directory):
-                    remove_spool(directory)
-
-
-def _is_unreadable(directory: Path) -> bool:
-    """Whether bytes lie there and do not even say whose they are: what was in them is not known,
-    and whoever looks for it may still find it."""
-    reader = SpoolReader(directory)
-    return reader.identity is None and reader.size_bytes > 0

@@ -8,9 +8,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from unilab_metrics.aggregate.folding.entries import BusNews, SourceNews
+from unilab_metrics.aggregate.options import NodeFigures, no_figures
 from unilab_metrics.aggregate.receiving.peers import Peer
 
 INTERVAL_NS = 250_000_000
+NODE_TOLD_NS = 2_000_000_000
+"""For so long what an update says of the node is on every screen."""
 
 
 class CommitTimes:
@@ -36,14 +39,22 @@ class BusMeter:
     """Owned by the aggregator's main thread."""
 
     def __init__(
-        self, peers: Mapping[int, Peer], commits: CommitTimes, bad_messages: Callable[[], int]
+        self,
+        peers: Mapping[int, Peer],
+        commits: CommitTimes,
+        bad_messages: Callable[[], int],
+        node: NodeFigures = no_figures,
     ) -> None:
-        """``bad_messages``: how many came to any socket since the process started."""
+        """``bad_messages``: how many came to any socket since the process started. ``node``: what
+        this node says of itself."""
         self._peers = peers
         self._commits = commits
         self._bad_messages = bad_messages
         self._told_bad_messages = 0
         self._told_mono_ns: int | None = None
+        self._node = node
+        self._told_sample_mono_ns = 0
+        self._node_told_mono_ns: int | None = None
 
     @property
     def untold_bad_messages(self) -> int:
@@ -63,7 +74,25 @@ class BusMeter:
             for source, peer in self._peers.items()
             if (news := _news_of(source, peer)) is not None
         )
-        return BusNews(sources, bad_messages, self._commits.take_mean_ms())
+        return BusNews(
+            sources, bad_messages, self._commits.take_mean_ms(), self._node_news(mono_ns)
+        )
+
+    def untold_node(self, mono_ns: int) -> dict[str, float]:
+        """What this node says of itself, unless news have told it lately."""
+        told = self._node_told_mono_ns
+        if told is not None and mono_ns - told < NODE_TOLD_NS:
+            return {}
+        return dict(self._node(mono_ns).values)
+
+    def _node_news(self, mono_ns: int) -> dict[str, float]:
+        """A sample is told once: a mean over time weighs each the same."""
+        sample = self._node(mono_ns)
+        if sample.mono_ns == self._told_sample_mono_ns:
+            return {}
+        self._told_sample_mono_ns = sample.mono_ns
+        self._node_told_mono_ns = mono_ns
+        return dict(sample.values)
 
 
 def _news_of(source: int, peer: Peer) -> SourceNews | None:

@@ -9,7 +9,6 @@ import zmq
 
 from unilab_metrics import crash_points
 from unilab_metrics.aggregate.core import Core
-from unilab_metrics.aggregate.folding.entries import OpenAttempt
 from unilab_metrics.aggregate.folding.limits import TOO_MANY_RUN_TAGS
 from unilab_metrics.aggregate.folding.pacing import must_wait
 from unilab_metrics.aggregate.folding.reduction import MAX_RUN_TAGS
@@ -17,10 +16,11 @@ from unilab_metrics.aggregate.folding.refused_frames import refused_of
 from unilab_metrics.aggregate.folding.sources import SourceState
 from unilab_metrics.aggregate.process_log import say
 from unilab_metrics.aggregate.receiving.accepting import accept
+from unilab_metrics.aggregate.receiving.admitting import Admitting
 from unilab_metrics.aggregate.receiving.peers import Peer
-from unilab_metrics.aggregate.receiving.receiver import Admission, IsDead, admit, returned
+from unilab_metrics.aggregate.receiving.receiver import Admission, IsDead, returned
 from unilab_metrics.aggregate.receiving.refusals import Refusals
-from unilab_metrics.aggregate.receiving.turned_away import TurnedAway
+from unilab_metrics.storage.orphans import has_ended_here
 from unilab_metrics.transport.authentication import IPC_USER
 from unilab_metrics.transport.sockets import receive
 from unilab_schema.codec import FrameDecodeError, decode_upward, encode_message
@@ -58,22 +58,17 @@ class Ingest:
         adopt_orphans: Callable[[], object] = bool,
         awaited: Callable[[], str] = str,
     ) -> None:
-        """``is_dead``: whether a source's process is gone; ``vacate``: adopt what it left.
-        ``adopt_orphans``: take in the spools of dead processes that we do not know.
-        ``may_publish``: whether a user of the socket may speak for a source of a rank. ``hold``:
-        what becomes of an admission now, as :meth:`LeftElsewhere.hold` says.
+        """``is_dead``, ``vacate``, ``hold``, ``adopt_orphans``: as of :class:`Admitting`.
+        ``may_publish``: whether a user of the socket may speak for a source of a rank.
         ``awaited``: what the end of the run waits for."""
         self._core = core
         self._socket = socket
-        self._is_dead = is_dead
-        self._vacate = vacate
-        self._may_publish, self._hold = may_publish, hold
-        self._adopt_orphans = adopt_orphans
+        self._may_publish = may_publish
         self._awaited = awaited
         self._started_mono_ns = time.monotonic_ns()
         self.peers: dict[int, Peer] = {}
         self.bad_messages = 0
-        self._turned_away = TurnedAway(self.peers)
+        self._admitting = Admitting(core, self.peers, is_dead, vacate, hold, adopt_orphans)
         self._routes: dict[bytes, int] = {}
         self._knows_of_refused_tags = core.state.columns.refused > 0
         self._refusals = Refusals()
@@ -103,7 +98,8 @@ class Ingest:
             f"the run has {MAX_RUN_TAGS:,} different tags, or 8 MiB of names: new ones are refused, "
             f"and their values are counted as dropped ({TOO_MANY_RUN_TAGS})"
         )
-        self._tell([text])
+        say(text)
+        self._core.notice("warning", text)
 
     def _drain(self) -> bool:
         end = time.monotonic_ns() + _DRAIN_NS
@@ -156,6 +152,10 @@ class Ingest:
             peer.was_refused = peer.was_refused and not takes_again
             peer.told_durable = durable
 
+    def tell_left_out(self, unheard: list[str]) -> None:
+        """The run ends: as :meth:`Admitting.tell_left_out`."""
+        self._admitting.tell_left_out(unheard)
+
     def say_closed(self) -> None:
         """Tell every source that the run has ended and its backends are complete."""
         self.is_closed = True
@@ -182,50 +182,18 @@ class Ingest:
         if not self._may_publish(user, hello.identity.key.rank):
             self._refuse(routing_id, _NOT_ALLOWED)
             return
-        state = self._core.state
-        if state.source_of(hello.identity.incarnation) is None:
-            # Whoever died before it reached us comes first, or its place would be taken.
-            self._adopt_orphans()
-        admission = self._admit(hello)
-        if admission.vacate is not None:
-            self._vacate(admission.vacate)
-            admission = self._admit(hello)
-        if admission.refusal is not None:
-            told = self._turned_away.refused(hello.identity, admission.refusal, time.monotonic_ns())
-            self._tell([told] if told else [])
-        elif admission.opens_attempt:
-            self._core.seal_all()
-            self._core.fold(OpenAttempt(state.data.attempt + 1, time.time_ns()))
-        for entry in admission.entries:
-            self._core.fold(entry)
-        if admission.refusal is not None:
-            self._refuse(routing_id, admission.refusal)
+        refusal = self._admitting.admit(hello, is_closing=self.is_closing)
+        if refusal is not None:
+            self._refuse(routing_id, refusal)
             return
-        source = state.source_of(hello.identity.incarnation)
+        source = self._core.state.source_of(hello.identity.incarnation)
         if source is None:
             return
-        self._turned_away.admitted(hello.identity)
         peer = self._connected(source, routing_id, user)
         peer.hello_last = hello.last
         peer.adopted_upto = hello.last if hello.adopted else None
         self._heard(source, peer, hello.unix_ns)
         peer.must_answer = True
-
-    def _admit(self, hello: Hello) -> Admission:
-        how = {"is_closing": self.is_closing, "is_orphan": hello.adopted}
-        made = admit(
-            self._core.state, hello, self._is_dead, at_work=self._turned_away.has_met, **how
-        )
-        return made if hello.adopted else self._hold(made, time.monotonic_ns())
-
-    def tell_left_out(self, unheard: list[str]) -> None:
-        """The run ends: name the processes that are not taken in any more, and the ``unheard``."""
-        self._tell([*self._turned_away.left_out(time.monotonic_ns()), *unheard])
-
-    def _tell(self, texts: list[str]) -> None:
-        for text in texts:
-            say(text)
-            self._core.notice("warning", text)
 
     def _take_batch(self, routing_id: bytes, batch: Batch, user: str) -> None:
         core = self._core
@@ -285,7 +253,9 @@ class Ingest:
         silent_s = (now - peer.heard_mono_ns) / 1e9
         state, last = self._core.state, peer.hello_last
         back = returned(state, source, silent_s, time.time_ns(), now, hello_last=last)
-        if back is not None and peer.adopted_upto is None and not self.is_closing:
+        # What a killed process has said last may come after the news of its death.
+        is_ghost = not source.is_double and has_ended_here(source.identity) if back else False
+        if back is not None and not is_ghost and peer.adopted_upto is None and not self.is_closing:
             say(back.text)
             self._core.fold(back)
         peer.heard_mono_ns = now

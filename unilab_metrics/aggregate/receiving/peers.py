@@ -107,4 +107,6 @@ def source_status(source: SourceState, peer: Peer, mono_ns: int) -> SourceStatus
         source.bad_messages + peer.bad_messages,
         peer.figures,
         dict(peer.troubles or source.troubles),
+        source.ended or "",
+        source.last_iteration if source.is_learner else None,
     )

@@ -1,4 +1,5 @@
-"""How often a peer is told no: a flood of nonsense must not be answered with another flood."""
+"""How often a peer is told no: a flood of nonsense must not be answered with another flood.
+Pure."""
 
 from __future__ import annotations
 
@@ -9,7 +10,7 @@ _SECOND_NS = 1_000_000_000
 
 
 class Refusals:
-    """Times are nanoseconds of one monotonic clock, passed in. Pure.
+    """Times are nanoseconds of one monotonic clock, passed in.
 
     Whoever gets no answer asks again after a second, as after an answer that was lost.
     """

@@ -1,4 +1,5 @@
-"""A wal that lacks what the run had safely written: completing such a run would cut the rest off."""
+"""A wal that lacks what the run had safely written: completing such a run would cut the rest
+off."""
 
 from __future__ import annotations
 

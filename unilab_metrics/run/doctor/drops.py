@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from unilab_metrics.aggregate.folding.sources import SourceState
+from unilab_metrics.drop_words import dropped_text, troubles_text
 from unilab_metrics.publish import losses
 from unilab_metrics.run.doctor.finding import OK, WARNING, Finding
 from unilab_metrics.run.doctor.patient import Patient
-from unilab_metrics.run.verifying.verify_report import dropped_text
 from unilab_metrics.subscribe.history import HistoryReader
 from unilab_metrics.wording import counted
 from unilab_schema.identity import SourceKey
@@ -16,6 +16,11 @@ from unilab_schema.updates import EventUpdate
 
 _MOST_SHOWN = 3
 _MAKE_ROOM = "make room there; the records that did not fit are gone"
+KEEP_PACE = (
+    "a rank that is more than 30 s behind the others is not waited for: let the ranks wait for each "
+    "other (a gradient all-reduce, a barrier), or end its extra work; of a tag that is given twice for an "
+    "iteration the first value counts"
+)
 FIXES = {
     losses.BAD_STEP: "give whole numbers, as int(step), for iteration, env_steps and step",
     losses.BAD_VALUE: "log numbers, or tensors and arrays with one element",
@@ -46,8 +51,12 @@ def examine(patient: Patient, sources: list[SourceState]) -> Iterator[Finding]:
             fixes = [FIXES[reason] for reason in sorted(drops) if reason in FIXES]
             text = f"{who} has dropped {dropped_text(drops)}{why}"
             yield Finding("backlog", WARNING, text, "; ".join(dict.fromkeys(fixes)))
+        if late := source.late_values:
+            text = f"{counted(late, 'value')} of the {key.place} came when the iteration had its "
+            text += "update already: in the journal, in no backend and no mean"
+            yield Finding("backlog", WARNING, text, KEEP_PACE)
         if troubles := source.troubles:
-            text = f"{who} has met {dropped_text(troubles)}; no frame was lost by it"
+            text = f"{who} has met {troubles_text(troubles)}; no frame was lost by it"
             yield Finding("backlog", OK, text)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import stat
 import time
 from collections.abc import Iterator
@@ -11,7 +12,7 @@ from pathlib import Path
 from unilab_metrics.run.doctor import left_spools
 from unilab_metrics.run.doctor.finding import INFO, OK, WARNING, Finding
 from unilab_metrics.storage.places import runtime_places
-from unilab_metrics.transport.ipc import listener_pid
+from unilab_metrics.transport.ipc import is_removed_with_others, listener_pid
 from unilab_metrics.wording import counted
 
 _SUBJECT = "leftovers"
@@ -36,14 +37,18 @@ def examine(own_places: list[Path], *, in_short: bool = False) -> Iterator[Findi
 
 
 def _sockets() -> Iterator[Finding]:
-    for directory in runtime_places():
+    places = runtime_places()
+    for directory in places:
         if not directory.is_dir():
             continue
         for path in sorted(directory.iterdir()):
             status = path.lstat()
             if stat.S_ISSOCK(status.st_mode) and listener_pid(os.fspath(path)) is None:
                 text = f"{path}: a socket at which nobody listens"
-                yield Finding(_SUBJECT, WARNING, text, "the next aggregator removes it")
+                # An aggregator looks only where it has its own sockets.
+                is_removed = directory == places[0] and is_removed_with_others(os.fspath(path))
+                fix = "the next aggregator removes it" if is_removed else _removal(path)
+                yield Finding(_SUBJECT, WARNING, text, fix)
 
 
 def _temporary() -> Iterator[Finding]:
@@ -51,4 +56,8 @@ def _temporary() -> Iterator[Finding]:
     for directory in runtime_places():
         for path in sorted(directory.glob(".*")) if directory.is_dir() else ():
             if time.time() - path.lstat().st_mtime > _OLD_S:
-                yield Finding(_SUBJECT, WARNING, f"{path}: never finished", f"rm {path}")
+                yield Finding(_SUBJECT, WARNING, f"{path}: never finished", _removal(path))
+
+
+def _removal(path: Path) -> str:
+    return f"rm {shlex.quote(os.fspath(path))}"

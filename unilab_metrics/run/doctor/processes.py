@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from typing import Any, cast
 
 from unilab_metrics.aggregate.folding.attendance import absent_ranks
 from unilab_metrics.run.doctor.finding import ERROR, OK, UNKNOWN, WARNING, Finding
 from unilab_metrics.run.doctor.patient import Patient
+from unilab_metrics.run.losses import lost_texts
+from unilab_metrics.run.summary import read_summary
 from unilab_metrics.run.verifying.verify_report import ranks_text
 from unilab_metrics.storage.lease import settled_pid
 from unilab_metrics.storage.orphans import is_out_of_sight, runs_here
 from unilab_metrics.storage.process_table import pid_space, stat_fields, was_running
 from unilab_metrics.storage.spool_places import LiveProcess
 from unilab_metrics.subscribe.history import HistoryReader
-from unilab_metrics.wording import counted
+from unilab_metrics.wording import counted, lost_how
 from unilab_schema.identity import LEARNER, Identity
 from unilab_schema.updates import EventUpdate
 
@@ -57,6 +60,8 @@ def examine(patient: Patient) -> Iterator[Finding]:
     yield from _gone(patient)
     if patient.ended is None:
         yield from _lost(patient)
+    elif pid is None:
+        yield from _lost_on_the_way(patient)
     yield from _never_came(patient)
     for backend in patient.settings.backends:
         yield _writer(patient, backend, is_live=pid is not None)
@@ -91,7 +96,7 @@ def _gone(patient: Patient) -> Iterator[Finding]:
                 _SUBJECT, WARNING, f"{name} has ended and its parent has not waited for it"
             )
         else:
-            text = f"{name} is gone without goodbye; {_who_lives(patient.living)}"
+            text = f"{name} ended without close(); {_who_lives(patient.living)}"
             yield Finding(_SUBJECT, WARNING, text, _fix_of_a_loss(patient, identity))
 
 
@@ -101,20 +106,26 @@ def _lost(patient: Patient) -> Iterator[Finding]:
     lost = [s for s in patient.sources if s.status == "lost" and s.attempt == attempt]
     times = _times_of_losses(patient) if lost else {}
     for source in lost[:_MOST_LOST]:
-        how = "is gone without goodbye"
-        if source.ending.startswith(("SIG", "signal")):
-            how = f"was killed by {source.ending}"
-        elif source.ending:
-            how = f"{how}, with {source.ending}"
         lost_unix_ns = times.get(source.name)
         ago_s = 0.0 if lost_unix_ns is None else max(time.time() - lost_unix_ns / 1e9, 0.0)
         since = "" if lost_unix_ns is None else f" {ago_s:,.0f} s ago"
-        text = f"{_name(source.identity)} {how}{since}; {_who_lives(patient.living)}"
+        text = f"{_name(source.identity)} {lost_how(source.ending)}{since}; {_who_lives(patient.living)}"
         yield Finding(_SUBJECT, WARNING, text, _fix_of_a_loss(patient, source.identity))
     if len(lost) > _MOST_LOST:
-        more = counted(len(lost) - _MOST_LOST, "more process is", "more processes are")
-        text = f"{more} gone without goodbye"
+        more = counted(len(lost) - _MOST_LOST, "more process", "more processes")
+        text = f"{more} ended without close()"
         yield Finding(_SUBJECT, WARNING, text)
+
+
+def _lost_on_the_way(patient: Patient) -> Iterator[Finding]:
+    """What a summary of an earlier attempt says is of no interest any more."""
+    summary = read_summary(patient.run_dir) or {}
+    attempt = max((source.attempt for source in patient.sources), default=0)
+    if cast("dict[str, Any]", summary.get("bus") or {}).get("attempt") != attempt:
+        return
+    for text in lost_texts(summary):
+        fix = "see what ended it, such as the kernel for want of memory (dmesg)"
+        yield Finding(_SUBJECT, WARNING, text, f"{fix}; the values of the others are whole")
 
 
 def _times_of_losses(patient: Patient) -> dict[str, int]:

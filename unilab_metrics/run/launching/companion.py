@@ -21,14 +21,17 @@ from collections.abc import Sequence
 from pathlib import Path
 from types import FrameType
 
-from unilab_metrics.run.launching.bus_end import summary_stamp
+from unilab_metrics.run.launching.bus_end import earlier_summary_stamp, has_new_summary
 from unilab_metrics.run.launching.report import report_lines
 from unilab_metrics.run.launching.show import TICK_S, Kind, Show
+from unilab_metrics.run.launching.unheard_interrupts import hear_interrupts
 from unilab_metrics.run.output.live_output import LiveOutput
 from unilab_metrics.storage.standard_streams import lowest
 
 _LAST_OUTPUT_S = 0.3
 _SUMMARY_S = 1.0
+_MOST_BYTES = 4_000_000
+"""Of event files that are read for the report, half a second's worth: the training waits for it."""
 _ENDS = (signal.SIGINT, signal.SIGQUIT, signal.SIGTERM, signal.SIGHUP)
 
 
@@ -44,20 +47,22 @@ def main(arguments: Sequence[str] | None = None) -> int:
     for number in _ENDS:
         # Not ignored, which the sidecar would inherit.
         signal.signal(number, _go_on)
-    began_unix_ns = time.time_ns()
+    hear_interrupts()
+    earlier_summary = earlier_summary_stamp(options.run_dir)
     control = lowest(options.control)
     output = LiveOutput(lowest(options.tee))
     show = Show(Kind.SCREEN, output, interval_s=options.interval)
     try:
-        show.begin(options.run_dir)
+        show.begin(options.run_dir, earlier_summary)
         while os.getppid() == options.parent and not _is_told(control):
             show.tick()
         output.drain(_LAST_OUTPUT_S)
     finally:
         show.end_run(is_hurried=True)
     show.end()
-    _await_summary(options.run_dir, began_unix_ns)
-    show.say(*report_lines(options.run_dir, with_backends=False))
+    _await_summary(options.run_dir, earlier_summary)
+    lines = report_lines(options.run_dir, most_bytes=_MOST_BYTES, earlier_summary=earlier_summary)
+    show.say(*lines)
     return 0
 
 
@@ -69,9 +74,9 @@ def _is_told(control: int) -> bool:
     return bool(select.select([control], [], [], 0)[0])
 
 
-def _await_summary(run_dir: Path, since_unix_ns: int) -> None:
+def _await_summary(run_dir: Path, earlier_summary: int) -> None:
     deadline_s = time.monotonic() + _SUMMARY_S
-    while summary_stamp(run_dir) < since_unix_ns and time.monotonic() < deadline_s:
+    while not has_new_summary(run_dir, earlier_summary) and time.monotonic() < deadline_s:
         with contextlib.suppress(InterruptedError):
             time.sleep(TICK_S)
 

@@ -18,11 +18,12 @@ from typing import BinaryIO
 from unilab_metrics.config import CONSOLE_FILE
 from unilab_metrics.errors import ExitCode
 from unilab_metrics.run.launching.bus_end import await_bus, summary_stamp
-from unilab_metrics.run.launching.pausing import pause_with
+from unilab_metrics.run.launching.kept_keys import kept_keys
 from unilab_metrics.run.launching.rank_ends import RankEnds
-from unilab_metrics.run.launching.report import ending, report_lines
+from unilab_metrics.run.launching.report import ending, report_lines, whole_or_short
 from unilab_metrics.run.launching.requests import Requests
 from unilab_metrics.run.launching.show import Kind, Show, kind_for
+from unilab_metrics.run.launching.terminal import TerminalState
 from unilab_metrics.run.output.capture import Capture
 from unilab_metrics.run.output.console_file import check_console
 from unilab_metrics.run.output.live_output import LiveOutput
@@ -52,17 +53,23 @@ def run_owning_terminal(
     first rank that failed; else that rank's exit code.
     """
     check_console(run_dir)
-    with Capture(run_dir) as capture:
-        return _Launch(run_dir, capture, headless=headless).run(start_training)
+    with contextlib.ExitStack() as stack:
+        terminal = None if headless else stack.enter_context(kept_keys(os.environ))
+        capture = stack.enter_context(Capture(run_dir))
+        return _Launch(run_dir, capture, terminal, headless=headless).run(start_training)
 
 
 class _Launch:
-    def __init__(self, run_dir: Path, capture: Capture, *, headless: bool) -> None:
+    def __init__(
+        self, run_dir: Path, capture: Capture, terminal: TerminalState | None, *, headless: bool
+    ) -> None:
         self._run_dir = run_dir
         self._capture = capture
         kind = Kind.LINES if headless else kind_for("auto", os.environ)
         self._output = LiveOutput(capture.tee)
-        self._show = Show(kind, self._output, shows_output=False)
+        self._show = Show(
+            kind, self._output, shows_output=False, may_be_kept=True, terminal=terminal
+        )
         self._requests = Requests()
         self._stopped_by: int | None = None
         self._failed: int | None = None
@@ -75,7 +82,7 @@ class _Launch:
         with self._requests.taken():
             processes = start_training(self._capture.sink)
             try:
-                self._show.begin(self._run_dir)
+                self._show.begin(self._run_dir, self._earlier_summary)
                 self._attend(processes)
                 # The requests that ended the ranks are none to leave their metrics behind.
                 self._requests.numbers.clear()
@@ -88,9 +95,13 @@ class _Launch:
             finally:
                 self._end(processes, lambda: False)
                 self._capture.let_end()
-                self._show.end_run(is_hurried=bool(self._requests.numbers))
+                self._show.end_run(
+                    is_hurried=bool(self._requests.numbers),
+                    is_watched=self._stopped_by is None,
+                    is_impatient=lambda: bool(self._requests.numbers),
+                )
                 self._show.end()
-        self._show.say(*self._last_words(processes))
+        self._show.say(*whole_or_short(lambda whole: self._last_words(processes, whole=whole)))
         return self._exit_code(processes)
 
     def _attend(self, processes: Processes) -> None:
@@ -136,7 +147,7 @@ class _Launch:
         self._capture.tend()
         self._show.tick()
         if self._requests.is_to_pause:
-            pause_with([*processes, *self._show.lines_process])
+            self._show.pause(processes)
             self._requests.is_to_pause = False
 
     def _stop_requested(self) -> bool:
@@ -151,12 +162,17 @@ class _Launch:
             return True
         return False
 
-    def _last_words(self, processes: Processes) -> list[str]:
-        lines = report_lines(self._run_dir, stopped_by=self._stopped_by)
+    def _last_words(self, processes: Processes, *, whole: bool) -> list[str]:
+        lines = report_lines(
+            self._run_dir,
+            stopped_by=self._stopped_by,
+            with_backends=whole,
+            earlier_summary=self._earlier_summary,
+        )
         if self._failed is not None and self._stopped_by is None:
             how = ending(processes[self._failed].returncode)
             lines += ["", f"Rank {self._failed} {how}. The last lines of {CONSOLE_FILE}:"]
-            lines += [f"  {line}" for line in self._output.last_lines(_FAILURE_LINES) if line]
+            lines += [line for line in self._output.last_lines(_FAILURE_LINES) if line]
         return lines
 
     def _exit_code(self, processes: Processes) -> int:

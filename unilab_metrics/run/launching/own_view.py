@@ -24,6 +24,7 @@ from unilab_metrics.publish.forking import unforked
 from unilab_metrics.run.launching import tmux
 from unilab_metrics.run.launching.announced_runs import is_launched
 from unilab_metrics.run.launching.terminal import TerminalState, can_take_terminal
+from unilab_metrics.run.launching.unheard_interrupts import unheard_interrupts
 from unilab_metrics.run.launching.view import View
 from unilab_metrics.run.meeting.ranks import Place
 from unilab_metrics.run.output.capture import Capture
@@ -32,8 +33,15 @@ from unilab_metrics.storage.standard_streams import above_standard_streams
 
 INTERVAL_S = 10.0
 """Between two plain lines."""
+SEVERAL_RANKS = (
+    "lines and no screen, because several ranks share this terminal; to have one start them with: "
+    "unilab-metrics run -- COMMAND"
+)
 _END_S = 6.0
-_LAST_LINE_S = 1.0
+_HURRIED_END_S = 2.0
+"""Longer than it takes to say how the training ended."""
+_LAST_LINE_S = 3.0
+"""Also a process that takes long to start on a busy machine says how a short training ended."""
 _COMPANION_GONE_S = 1.5
 """How long its sidecar may take to leave the screen when its companion was killed."""
 
@@ -46,8 +54,9 @@ class OwnView(Protocol):
         ...
 
     def close(self) -> None:
-        """The run is over; the terminal is the training's again. Idempotent, never raises,
-        waits a few seconds at most. Nothing happens in a forked child."""
+        """The run is over; the terminal is the training's again. Idempotent, waits a few seconds
+        at most, and raises in the end what a signal handler has raised meanwhile, else nothing.
+        Nothing happens in a forked child."""
         ...
 
 
@@ -64,9 +73,10 @@ def open_own_view(
             tmux.start_pane(run_dir)
             return None
         is_only_one = "1" in {str(place.world_size), environ.get("LOCAL_WORLD_SIZE")}
-        if asked == "auto" and is_only_one and can_take_terminal(environ):
+        can_show = asked == "auto" and can_take_terminal(environ)
+        if can_show and is_only_one:
             return _Screen(run_dir)
-        return _Lines(run_dir)
+        return _Lines(run_dir, SEVERAL_RANKS if can_show else "")
     except (OSError, termios.error):
         return None
 
@@ -75,9 +85,9 @@ def open_own_view(
 class _Lines:
     """One plain line per interval on the training's own output, which stays as it is."""
 
-    def __init__(self, run_dir: Path) -> None:
+    def __init__(self, run_dir: Path, first_line: str = "") -> None:
         self._pid = os.getpid()
-        self._view: View | None = View.lines(run_dir, interval_s=INTERVAL_S)
+        self._view: View | None = View.lines(run_dir, interval_s=INTERVAL_S, first_line=first_line)
 
     def tend(self) -> None:
         if self._view is not None and self._view.exit_status is not None:
@@ -148,15 +158,33 @@ class _Screen:
             _flush()
             with contextlib.suppress(OSError):
                 os.write(self._control, b".")
-            try:
-                self._companion.wait(_END_S)
-            except subprocess.TimeoutExpired:
-                self._companion.kill()
-                self._companion.wait()
-                # Its sidecar leaves the screen when it sees that.
-                time.sleep(_COMPANION_GONE_S)
+            interrupted = self._await_companion()
             with contextlib.suppress(Exception):
                 self._give_back()
+        if interrupted is not None:
+            raise interrupted
+
+    def _await_companion(self) -> BaseException | None:
+        """Its report stands before what a shell says next. What a signal handler has raised
+        meanwhile: the first time it makes the wait shorter, then it ends it."""
+        interrupted: BaseException | None = None
+        for patience_s in (_END_S, _HURRIED_END_S):
+            try:
+                self._companion.wait(patience_s)
+            except subprocess.TimeoutExpired:
+                break
+            except BaseException as error:  # noqa: BLE001 - signal handlers raise what they like
+                interrupted = error
+            else:
+                return interrupted
+        try:
+            self._companion.kill()
+            self._companion.wait()
+            # Its sidecar leaves the screen when it sees that.
+            time.sleep(_COMPANION_GONE_S)
+        except BaseException as error:  # noqa: BLE001
+            interrupted = error
+        return interrupted
 
     def _give_back(self) -> None:
         self._is_over = True
@@ -173,7 +201,7 @@ class _Screen:
         tee = self._capture.tee
         fds = ["--control", str(control), "--tee", str(tee), "--interval", str(INTERVAL_S)]
         module = "unilab_metrics.run.launching.companion"
-        with unforked():
+        with unheard_interrupts(), unforked():
             return Helper(
                 [
                     *(helper_python(os.environ), "-m", module, os.fspath(run_dir)),

@@ -9,12 +9,14 @@ from __future__ import annotations
 import contextlib
 import subprocess
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from enum import Enum
 from pathlib import Path
 
+from unilab_metrics.errors import ExitCode
 from unilab_metrics.run.launching import tmux
-from unilab_metrics.run.launching.bus_end import summary_stamp
+from unilab_metrics.run.launching.bus_end import has_new_summary
+from unilab_metrics.run.launching.pausing import pause_with
 from unilab_metrics.run.launching.report import ending
 from unilab_metrics.run.launching.terminal import TerminalState, can_take_terminal
 from unilab_metrics.run.launching.view import View
@@ -23,6 +25,9 @@ from unilab_metrics.run.output.live_output import LiveOutput
 TICK_S = 0.1
 LAST_LINES = 20
 """How many lines of the training's output are printed when a screen has hidden them."""
+_LAST_LINES = "The last lines of the training's output:"
+AFTER_CTRL_C = "training goes on; Ctrl+C again stops it"
+AFTER_Q = "training goes on; Ctrl+C stops it, unilab-metrics attach shows it again"
 _RUN_END_GRACE_S = 1.0
 _LINGER_S = 8.0
 
@@ -55,45 +60,52 @@ class Show:
         *,
         shows_output: bool = True,
         interval_s: float | None = None,
+        may_stop: bool = False,
+        may_be_kept: bool = False,
+        terminal: TerminalState | None = None,
     ) -> None:
-        """``shows_output``: the training's bytes too, while no screen hides them."""
+        """``shows_output``: the training's bytes too, while no screen hides them. ``may_stop``:
+        the screen may ask the training to stop. ``may_be_kept``: somebody may keep the screen
+        after the last run's end, for as long as he likes. ``terminal``: as it is to be in the end,
+        of who has kept the keys for a screen already."""
+        self._options = ("--allow-control",) if may_stop else ()
         self._kind = kind
         self._output = output
         self._shows_output = shows_output
         self._interval_s = interval_s
-        self._terminal = TerminalState() if kind is Kind.SCREEN else None
+        self._keeps_keys = terminal is not None
+        self._terminal = (terminal or TerminalState()) if kind is Kind.SCREEN else None
         self._run_dir: Path | None = None
         self._earlier_summary = 0
         self._view: View | None = None
         self._pane = ""
         self._interrupted_view = False
+        self._may_be_kept = may_be_kept
         output.is_shown = shows_output
 
     @property
-    def has_keyboard(self) -> bool:
-        """Whether a screen reads the keyboard, or is about to."""
-        return self._view is not None and self._view.owns_screen
-
-    @property
-    def lines_process(self) -> tuple[subprocess.Popen[bytes], ...]:
+    def _lines_process(self) -> tuple[subprocess.Popen[bytes], ...]:
         """The plain view, to be paused with the training."""
         view = self._view
         return () if view is None or view.owns_screen else (view.process,)
 
-    def begin(self, run_dir: Path) -> None:
-        """Show this run, and no other any more."""
-        if run_dir == self._run_dir and self._view is not None:
-            return  # its next attempt
-        if self._view is not None or self._pane:
+    def begin(self, run_dir: Path, earlier_summary: int) -> None:
+        """Show this run, and no other any more. ``earlier_summary``: the stamp of the summary that
+        its earlier attempts have left; 0 without one."""
+        is_next_attempt = run_dir == self._run_dir and self._view is not None
+        if not is_next_attempt and (self._view is not None or self._pane):
             self.end_run(is_hurried=True)
-        self._run_dir = run_dir
-        self._earlier_summary = summary_stamp(run_dir)
+        self._run_dir, self._earlier_summary = run_dir, earlier_summary
+        if is_next_attempt:
+            return
         with contextlib.suppress(OSError):
-            if self._kind is Kind.SCREEN:
-                self._view = View.sidecar(run_dir)
-                self._output.is_shown = False
+            if self._kind is Kind.SCREEN and self._terminal is not None:
+                self._terminal.keep_keys(is_starting=True)
+                options = [*self._options, f"--terminal={self._terminal.told()}"]
+                self._view = View.sidecar(run_dir, *options, may_be_kept=self._may_be_kept)
+                self._output.is_shown = self._interrupted_view = False
             elif self._kind is Kind.TMUX:
-                self._pane = tmux.open_pane(run_dir)
+                self._pane = tmux.open_pane(run_dir, *self._options)
             elif self._kind is Kind.LINES:
                 self._view = self._lines()
 
@@ -101,6 +113,20 @@ class Show:
         """Pass on what comes, and look after the view."""
         self._output.pump(timeout_s)
         self._look_after_view()
+
+    def pause(self, processes: Sequence[subprocess.Popen[bytes]]) -> None:
+        """Stop, as Ctrl+Z does, with these and with the plain view; the terminal is as it was
+        meanwhile."""
+        terminal = self._terminal if self._kind is Kind.SCREEN else None
+        if terminal is not None and terminal.is_raw:
+            # That of a screen, which goes on.
+            terminal = None
+        if terminal is not None:
+            terminal.restore(modes=False)
+        pause_with([*processes, *self._lines_process])
+        if terminal is not None:
+            view = self._view
+            terminal.keep_keys(is_starting=view is not None and view.owns_screen)
 
     def interrupt_view(self) -> bool:
         """A Ctrl+C that came before a screen had the keyboard closes it; false without one."""
@@ -114,18 +140,29 @@ class Show:
         """Lines of our own, after all that is to be shown."""
         self._output.say(*lines)
 
-    def end_run(self, *, is_hurried: bool, linger_s: float = _LINGER_S) -> None:
-        """The run is over, or nobody waits for its end: close its view, restore the terminal."""
+    def end_run(
+        self,
+        *,
+        is_hurried: bool,
+        is_watched: bool = True,
+        is_impatient: Callable[[], bool] = lambda: False,
+    ) -> None:
+        """The run is over, or nobody waits for its end: close its view, restore the terminal.
+        ``is_watched``: whether a screen may stay for a while; who ends us from outside does not
+        look at it. ``is_impatient``: whether a screen that somebody has kept is to be closed too."""
         view, pane, self._view, self._pane = self._view, self._pane, None, ""
         # Without a summary there is no end of the run that it could show.
         has_ended = self._has_ended()
-        patience_s = linger_s if has_ended and not is_hurried else 0.0
+        is_hurried |= not is_watched and view is not None and view.owns_screen
+        patience_s = _LINGER_S if has_ended and not is_hurried else 0.0
         if pane:
             if is_hurried or not has_ended:
                 tmux.close_pane(pane)
         elif view is not None:
             deadline_s = time.monotonic() + patience_s
-            while view.exit_status is None and time.monotonic() < deadline_s:
+            while view.exit_status is None and not is_impatient():
+                if time.monotonic() >= deadline_s and (is_hurried or not view.is_kept):
+                    break
                 self._output.pump(TICK_S)
             view.close(0.0)
             self._leave(view)
@@ -134,8 +171,9 @@ class Show:
     def end(self) -> None:
         """After the last run: what a screen has hidden last is printed."""
         self._output.drain(1.0)
+        self.restore(modes=False)
         if lines := self._output.take_kept_back(LAST_LINES) if self._shows_output else []:
-            self.say("The last lines of the training's output:", *(f"  {line}" for line in lines))
+            self.say(_LAST_LINES, *lines)
 
     def restore(self, *, modes: bool) -> None:
         """The terminal as it was."""
@@ -165,21 +203,25 @@ class Show:
         if view is None or view.exit_status is None:
             return
         status, self._view = view.exit_status, None
+        view.close(0.0)
         self._leave(view)
         if not view.owns_screen:
             return
         is_over = self._run_ends_now()
         if self._shows_output and (lines := self._output.take_kept_back(LAST_LINES)):
-            self.say(*lines)
+            self.say(*[_LAST_LINES] * is_over, *lines)
         self._show_output()
         if is_over:
+            if self._keeps_keys and self._terminal is not None:
+                # For the screen of the next run.
+                self._terminal.keep_keys()
             return
         # The user has chosen: the next run does not take the terminal again.
         self._kind = Kind.LINES
-        if status:
+        is_interrupted = self._interrupted_view or status == ExitCode.INTERRUPTED
+        if status and not is_interrupted:
             self.say(f"the sidecar {ending(status)}")
-        again = "again " if self._interrupted_view else ""
-        self.say(f"training goes on; Ctrl+C {again}stops it")
+        self.say(AFTER_CTRL_C if is_interrupted else AFTER_Q)
         with contextlib.suppress(OSError):
             self._view = self._lines()
 
@@ -197,7 +239,4 @@ class Show:
 
     def _has_ended(self) -> bool:
         """A summary of an earlier attempt does not count."""
-        return self._run_dir is not None and summary_stamp(self._run_dir) not in {
-            0,
-            self._earlier_summary,
-        }
+        return self._run_dir is not None and has_new_summary(self._run_dir, self._earlier_summary)

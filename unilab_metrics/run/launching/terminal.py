@@ -14,6 +14,8 @@ import termios
 from collections.abc import Generator, Mapping
 from typing import Any
 
+from unilab_metrics.typed_ahead import keep_keys, told
+
 # DECSC first: where the alternate screen was off, ?1049l would move the cursor.
 RESET_MODES = (
     "\x1b7\x1b[?1049l\x1b[?25h\x1b[?1000l\x1b[?1003l\x1b[?1015l\x1b[?1006l"
@@ -23,11 +25,15 @@ _STANDARD_FDS = (0, 1, 2)
 
 
 def can_take_terminal(environ: Mapping[str, str]) -> bool:
-    """Whether a full-screen program may run here: input, output and errors are a terminal, we
-    are its foreground group, and neither ``TERM`` nor ``CI`` speaks against it."""
+    """Whether a full-screen program may run here that nobody asked for: as :func:`has_terminal`,
+    and ``CI`` does not speak against it."""
+    return environ.get("CI", "").lower() in {"", "0", "false"} and has_terminal(environ)
+
+
+def has_terminal(environ: Mapping[str, str]) -> bool:
+    """Whether input, output and errors are a terminal, we are its foreground group, and ``TERM``
+    does not speak against a full-screen program."""
     if environ.get("TERM", "dumb") in {"", "dumb"}:
-        return False
-    if environ.get("CI", "").lower() not in {"", "0", "false"}:
         return False
     if not all(_is_terminal(fd) for fd in _STANDARD_FDS):
         return False
@@ -54,6 +60,29 @@ class TerminalState:
                 os.write(self._fd, RESET_MODES.encode())
             if not self._is_of_others():
                 termios.tcsetattr(self._fd, termios.TCSANOW, self._attributes)
+
+    def keep_keys(self, *, is_starting: bool = False) -> None:
+        r"""What is typed from now on waits for whoever reads it, and is not echoed; Ctrl+C and Ctrl+Z
+        stay signals, Ctrl+\ too unless a screen ``is_starting``, which it closes. Nothing happens
+        while another process group has the terminal."""
+        keep_keys(self._fd, is_starting=is_starting)
+
+    def told(self) -> str:
+        """The settings as an argument for a program that puts them back if we cannot."""
+        return told(self._attributes)
+
+    @property
+    def is_raw(self) -> bool:
+        """Whether a program has all keys now, also those that are signals otherwise."""
+        try:
+            return not termios.tcgetattr(self._fd)[3] & termios.ISIG
+        except (OSError, termios.error):
+            return False
+
+    def restore_if_ours(self, *, modes: bool) -> None:
+        """As :meth:`restore`, but nothing while another process group has the terminal."""
+        if not self._is_of_others():
+            self.restore(modes=modes)
 
     def _is_of_others(self) -> bool:
         try:

@@ -1,4 +1,4 @@
-"""The launch key: what the processes of one launch on a node agree on. Pure.
+"""The launch key: what the processes of one launch on a node agree on.
 
 It names their common spool directory and the file in which the other ranks look for the run
 that rank 0 opened. Two rules, because neither suffices alone:

@@ -4,9 +4,9 @@ torch is the training's: it is never imported here, only found. Its store is not
 visits, because one that somebody still holds keeps its port; what is kept is a client of our own,
 which goes on when the training has let its store go and the server is still there, as torchrun's
 is. A visit is made of operations that answer at once; a store that does not work, or is slow, is
-left alone for a while, which is shorter as long as something depends on it. What cannot be bounded is
-an operation whose answer never comes, so a store on the network is only asked if its server has just
-answered another one: a stopped process, too, has a port that can be connected to.
+left alone for a while, which is shorter as long as something depends on it. What cannot be bounded
+is an operation whose answer never comes, so a store on the network is only asked if its server has
+just answered another one: a stopped process, too, has a port that can be connected to.
 """
 
 from __future__ import annotations

@@ -20,6 +20,8 @@ FILE_BYTES = 32 * 1024 * 1024
 """A full file becomes the earlier one, so that both together hold at most twice this."""
 _FLAGS = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
 _RETRY_S = 1.0
+_LOOK_S = 1.0
+"""How often it is looked whether the file still has its name."""
 _NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT})
 
 
@@ -50,7 +52,7 @@ class ConsoleFile:
         self._clock = clock
         self._fd = -1
         self._size_bytes = 0
-        self._retry_s = 0.0
+        self._retry_s = self._look_s = 0.0
         self._lost_bytes = 0
         self._reason = ""
 
@@ -108,7 +110,23 @@ class ConsoleFile:
             return False
         return True
 
+    def _look(self) -> None:
+        """Let go of a file that somebody has renamed or removed: what comes belongs under its
+        name, where people and views look."""
+        if self._fd < 0 or self._clock() < self._look_s:
+            return
+        self._look_s = self._clock() + _LOOK_S
+        held = os.fstat(self._fd)
+        try:
+            named = os.lstat(self._path)
+        except FileNotFoundError:
+            named = None
+        if named is None or (named.st_dev, named.st_ino) != (held.st_dev, held.st_ino):
+            fd, self._fd = self._fd, -1
+            os.close(fd)
+
     def _make_room(self, wanted_bytes: int) -> None:
+        self._look()
         if self._fd < 0:
             self._fd = os.open(self._path, _FLAGS, 0o666)
             self._size_bytes = os.fstat(self._fd).st_size

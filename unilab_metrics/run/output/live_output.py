@@ -10,6 +10,7 @@ import errno
 import os
 import select
 import time
+from collections.abc import Callable
 
 from unilab_metrics.console_tail import tail_lines
 
@@ -18,6 +19,8 @@ _WRITE_BYTES = 4096
 """A pipe that can be written to takes this much at once."""
 _MOST_PENDING_BYTES = 256 * 1024
 _TAIL_BYTES = 64 * 1024
+_MOST_DRAINED_BYTES = 16 * 1024 * 1024
+"""More than all pipes on the way hold."""
 
 
 class LiveOutput:
@@ -32,9 +35,11 @@ class LiveOutput:
         """Whether the training's bytes go to the output at once."""
         self._pending = b""
         self._tail = b""
+        self._taken_bytes = 0
         self._is_cut = False
         self._is_gone = False
         self._at_line_start = True
+        self._has_broken = False
         self._kept_back = False
         if source is not None:
             self._sources.append(source)
@@ -74,11 +79,17 @@ class LiveOutput:
             for fd in ready:
                 self._take(fd)
 
-    def drain(self, timeout_s: float) -> None:
-        """Until the training's output has ended and all of it is written, at most this long."""
-        deadline_s = time.monotonic() + timeout_s
-        while not (self.is_over and not self._pending) and time.monotonic() < deadline_s:
+    def drain(self, timeout_s: float, is_patient: Callable[[], bool] = lambda: False) -> None:
+        """Until the training's output has ended and all of it is written, at most this long; the
+        time in which it waits for its reader does not count while ``is_patient``."""
+        left_s, taken_bytes = timeout_s, self._taken_bytes
+        while not (self.is_over and not self._pending) and left_s > 0:
+            began_s, had_to_wait = time.monotonic(), bool(self._pending)
             self.pump(0.02)
+            # Something may write for ever what nobody reads in time.
+            is_endless = self._taken_bytes - taken_bytes > _MOST_DRAINED_BYTES
+            if not (had_to_wait and self._pending and is_patient()) or is_endless:
+                left_s -= time.monotonic() - began_s
 
     def say(self, *lines: str) -> None:
         """Lines of our own, at once, each whole."""
@@ -109,6 +120,7 @@ class LiveOutput:
         elif fd != self._source:
             self._put(data, is_line=True)
         else:
+            self._taken_bytes += len(data)
             self._is_cut = self._is_cut or len(self._tail) + len(data) > _TAIL_BYTES
             self._tail = (self._tail + data)[-_TAIL_BYTES:]
             if self.is_shown:
@@ -121,6 +133,13 @@ class LiveOutput:
             return
         if is_line and not self._at_line_start:
             data = b"\n" + data
+            self._has_broken = True
+        elif not is_line and self._has_broken:
+            # The end of the line that one of ours has broken off already.
+            data = data.removeprefix(b"\r").removeprefix(b"\n") if _ends_line(data) else data
+            self._has_broken = False
+            if not data:
+                return
         self._at_line_start = data.endswith(b"\n")
         self._pending += data
 
@@ -135,3 +154,7 @@ class LiveOutput:
                 self._is_gone = error.errno not in {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
                 written = len(self._pending)
             self._pending = self._pending[written:]
+
+
+def _ends_line(data: bytes) -> bool:
+    return data.startswith((b"\n", b"\r\n"))

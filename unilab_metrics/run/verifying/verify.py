@@ -68,10 +68,10 @@ class BackendFacts(NamedTuple):
 
 class Verified(NamedTuple):
     """A run that passed. ``behind``: history entries that the event files of a run that has not
-    ended, or is live, may still lack, if it has any. ``lost_frames`` and ``dropped_calls``: what never reached the
-    history, ``None`` if the run left no summary. ``journal``: ``None`` without a wal.
-    ``is_live``: whether an aggregator or a writer is at work, so that this holds as far as it has
-    come. ``unread``: files of the run that are there and cannot be read, and why, without which
+    ended, or is live, may still lack, if it has any. ``lost_frames`` and ``dropped_calls``: what
+    never reached the history, ``None`` if the run left no summary. ``journal``: ``None`` without a
+    wal. ``is_live``: whether an aggregator or a writer is at work, so that this holds as far as it
+    has come. ``unread``: files of the run that are there and cannot be read, and why, without which
     the proof is not whole."""
 
     history: HistoryFacts

@@ -14,7 +14,11 @@ from unilab_metrics.aggregate.journaling.refolding import Refold
 from unilab_metrics.errors import ExitCode, StorageError, VerificationError
 from unilab_metrics.run.bus_settings import read_settings
 from unilab_metrics.run.summary import read_summary
-from unilab_metrics.run.verifying.damaged_files import damaged_segments, in_files
+from unilab_metrics.run.verifying.damaged_files import (
+    damaged_segments,
+    in_files,
+    segments_set_aside,
+)
 from unilab_metrics.run.verifying.verify_sources import SourceFacts, source_facts
 from unilab_metrics.storage.lease import settled_pid
 from unilab_metrics.storage.spool_places import nameless_spools, spool_places, spools_in
@@ -39,7 +43,8 @@ class DamagedWalError(StorageError):
 
 class JournalFacts(NamedTuple):
     """``refolded``: updates that the wal gave once more, of ``updates``; ``first_update``: the
-    one at which it begins, its older segments being retired. ``learners``: ranks that the
+    one at which it begins, its older segments being retired; ``set_aside``: those of them that were
+    kept under another name when records in them were damaged. ``learners``: ranks that the
     newest attempt expects, of which ``absent`` have not come. ``late_values``: those that are
     in no update, because their iteration had their tags already or their attempt was over.
     ``notes``: what is odd and costs nothing that is known of."""
@@ -52,6 +57,7 @@ class JournalFacts(NamedTuple):
     absent: tuple[int, ...] = ()
     late_values: int = 0
     notes: tuple[str, ...] = ()
+    set_aside: tuple[str, ...] = ()
 
 
 def verify_journal(run_dir: Path, *, is_live: bool) -> JournalFacts | None:
@@ -89,6 +95,7 @@ def verify_journal(run_dir: Path, *, is_live: bool) -> JournalFacts | None:
         tuple(absent_ranks(data)),
         data.late_values,
         tuple(notes),
+        tuple(segments_set_aside(bus_dir, "wal")),
     )
 
 

@@ -6,10 +6,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from unilab_metrics.aggregate.folding.refused_frames import REFUSED_FRAME
+from unilab_metrics.drop_words import counted_drops, dropped_text, troubles_text
+from unilab_metrics.run.verifying.damaged_files import in_files
 from unilab_metrics.run.verifying.verify import AttemptFacts, BackendFacts, Verified
 from unilab_metrics.run.verifying.verify_journal import JournalFacts
 from unilab_metrics.run.verifying.verify_sources import ELSEWHERE, GONE, LOST, SourceFacts
-from unilab_metrics.wording import counted
+from unilab_metrics.wording import agreeing, counted
 
 _MOST_SOURCES = 16
 
@@ -69,6 +71,7 @@ def report_fields(verified: Verified) -> dict[str, Any]:
         "backends": [backend._asdict() for backend in verified.backends],
         "refolded": None if journal is None else journal.refolded,
         "wal_begins_at": None if journal is None else journal.first_update,
+        "wal_set_aside": [] if journal is None else list(journal.set_aside),
         "ranks": None if journal is None else _ranks_fields(journal),
         "sources": None if journal is None else [_source_fields(s) for s in journal.sources],
         "notes": [] if journal is None else list(journal.notes),
@@ -102,15 +105,10 @@ def losses_line(
     """What is missing of what was logged. ``lost_frames``: those that were refused included."""
     drops = dict(dropped_calls)
     refused = drops.pop(REFUSED_FRAME, 0)
-    why = f" ({refused:,} {REFUSED_FRAME})" if refused else ""
+    why = f" ({counted_drops(REFUSED_FRAME, refused)})" if refused else ""
     frames = counted(lost_frames, "frame")
     frames = f"at most {frames}" if is_at_most and lost_frames else frames
     return f"losses       {frames} lost{why}, dropped: {dropped_text(drops)}"
-
-
-def dropped_text(drops: Mapping[str, int]) -> str:
-    """Drops by reason in one line."""
-    return ", ".join(f"{count:,} {reason}" for reason, count in sorted(drops.items())) or "nothing"
 
 
 def _journal_lines(journal: JournalFacts | None, *, is_live: bool) -> list[str]:
@@ -121,17 +119,15 @@ def _journal_lines(journal: JournalFacts | None, *, is_live: bool) -> list[str]:
     gone = sum(source.state in {LOST, GONE} for source in sources if not source.goodbye)
     silent = sum(not source.goodbye for source in sources) - gone
     endings = {
-        "gone without goodbye": gone,
-        f"without goodbye{' yet' if is_live else ''}": silent,
+        "ended without close()": gone,
+        f"not closed{' yet' if is_live else ''}": silent,
     }
     ends = ", ".join(f"{number:,} {how}" for how, number in endings.items() if number)
-    ends = ends or "all said goodbye"
+    ends = ends or "all were closed"
     count = f"{counted(records, 'record')} of {counted(len(sources), 'process', 'processes')}"
     again = f"{journal.refolded:,} of {counted(journal.updates, 'update')} made again"
-    begins = f"the wal begins at update {journal.first_update:,}: older segments were retired"
-    retired = f" ({begins})" if journal.first_update > 1 else ""
     lines = [
-        f"wal          {again}, equal to the history{retired}",
+        f"wal          {again}, equal to the history{_older_segments(journal)}",
         f"journal      {count}, {ends}",
     ]
     if journal.absent:
@@ -147,6 +143,19 @@ def _journal_lines(journal: JournalFacts | None, *, is_live: bool) -> list[str]:
     return [*lines, f"             and {more} more"] if more > 0 else lines
 
 
+def _older_segments(journal: JournalFacts) -> str:
+    """Where those are with which the wal does not begin."""
+    set_aside = ""
+    if count := len(journal.set_aside):
+        names = in_files(list(journal.set_aside))
+        were = agreeing(count, "was", "were")
+        set_aside = f"{counted(count, 'older segment')} {were} set aside as damaged{names}"
+    if journal.first_update == 1:
+        return f" ({set_aside})" if set_aside else ""
+    what = set_aside or "older segments were retired"
+    return f" (the wal begins at update {journal.first_update:,}: {what})"
+
+
 def _source(source: SourceFacts) -> str:
     lost = lost_text(source.lost, is_at_most=source.is_at_most)
     parts = [counted(source.journaled, "record"), f"{lost} lost{_why(source)}"]
@@ -155,7 +164,7 @@ def _source(source: SourceFacts) -> str:
     if source.drops:
         parts.append(f"dropped: {dropped_text(source.drops)}")
     if source.troubles:
-        parts.append(f"troubles without loss: {dropped_text(source.troubles)}")
+        parts.append(f"troubles without loss: {troubles_text(source.troubles)}")
     if source.waiting:
         parts.append(f"{source.waiting:,} waiting in its spool")
     if not source.goodbye:
@@ -170,10 +179,10 @@ def _without_goodbye(source: SourceFacts) -> str:
             if source.is_at_most
             else "its counts are a lower bound"
         )
-        return f"gone without goodbye ({known})"
+        return f"ended without close() ({known})"
     if source.state == ELSEWHERE:
-        return f"no goodbye (it is not to be seen from here; it was on {source.host})"
-    return f"no goodbye ({source.state})"
+        return f"not closed (it is not to be seen from here; it was on {source.host})"
+    return f"not closed ({source.state})"
 
 
 def ranks_text(learners: int, absent: Sequence[int], *, so_far: bool = False) -> str:
@@ -182,7 +191,8 @@ def ranks_text(learners: int, absent: Sequence[int], *, so_far: bool = False) ->
     more = len(absent) - _MOST_SOURCES
     named += f" and {more:,} more" if more > 0 else ""
     came = f"{learners - len(absent):,} of {counted(learners, 'rank')} came"
-    return f"{came}{' so far' if so_far else ''} (missing {named})"
+    which = "ranks" if len(absent) > 1 else "rank"
+    return f"{came}{' so far' if so_far else ''} (missing: {which} {named})"
 
 
 def _why(source: SourceFacts) -> str:
@@ -191,9 +201,14 @@ def _why(source: SourceFacts) -> str:
     missing = sum(source.reasons.values())
     told = missing - source.lost
     if told <= 0:
-        return f" ({dropped_text(source.reasons)})"
+        return f" ({_said(source.reasons)})"
     which = "all" if told == missing else f"{told:,}"
-    return f" ({dropped_text(source.reasons)}; the history has what {which} of them said)"
+    return f" ({_said(source.reasons)}; the history has what {which} of them said)"
+
+
+def _said(reasons: Mapping[str, int]) -> str:
+    """In the words of whoever could not read them."""
+    return ", ".join(f"{count:,} {reason}" for reason, count in sorted(reasons.items()))
 
 
 def _backend_line(backend: BackendFacts, last: int) -> str:

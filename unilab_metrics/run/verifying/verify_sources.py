@@ -18,8 +18,8 @@ LOST = "lost"
 GONE = "gone"
 """The journal takes it for live, and its lease is free."""
 ELSEWHERE = "elsewhere"
-"""The journal takes it for live; it is, or was, on another node, in another container of this one, or
-before a restart of it."""
+"""The journal takes it for live; it is, or was, on another node, in another container of this one,
+or before a restart of it."""
 
 
 class SourceFacts(NamedTuple):

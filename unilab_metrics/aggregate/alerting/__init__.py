@@ -1,0 +1,1 @@
+"""Alerts that need a clock, and who is told of all of them."""

@@ -1,0 +1,1 @@
+"""What a node says of itself, beside any training: processors, memory, GPUs."""

@@ -1,0 +1,1 @@
+"""Following a run of another machine through the system's OpenSSH."""
