@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
@@ -17,37 +17,40 @@ from typing import ClassVar
 from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.content import Content
+from textual.driver import Driver
 from textual.events import Event, Key
-from textual.filter import LineFilter
 
+from unilab_metrics.errors import ExitCode
 from unilab_sidecar import showing
-from unilab_sidecar.alerts import alerts
-from unilab_sidecar.colours import WithoutColour, usual_theme, wants_no_colour
+from unilab_sidecar.alert_bell import AlertBell
+from unilab_sidecar.colours import usual_theme, wants_no_colour
 from unilab_sidecar.feed import Feed
+from unilab_sidecar.first_picture import LOOK_S, FirstPicture
+from unilab_sidecar.for_a_while import LastPicture, PassingNote, ShownQuestion
 from unilab_sidecar.picture import Picture
-from unilab_sidecar.saved_view import Saved, load_saved, restored, save
-from unilab_sidecar.shared_terminal import SharedTerminalApp
-from unilab_sidecar.snapshot import shortened, write_snapshot
+from unilab_sidecar.questions import StopQuestion
+from unilab_sidecar.saved_view import KeptView
+from unilab_sidecar.scroll_places import ScrollPlaces
+from unilab_sidecar.snapshot import download, kept_snapshot
+from unilab_sidecar.standing import last_words
 from unilab_sidecar.terminal_driver import TerminalDriver
 from unilab_sidecar.text import plain
-from unilab_sidecar.themes import THEMES
+from unilab_sidecar.themed_app import ThemedApp
 from unilab_sidecar.viewing import ViewState, press
+from unilab_sidecar.views.stopping import REFUSED
 from unilab_sidecar.watching import Watching
 from unilab_sidecar.widgets.sheet import Sheet
 from unilab_sidecar.widgets.title_bar import TitleBar
 
 REPAINT_S = 0.5
-CATCH_UP_S = 0.02
-LINGER_S = 3.0
-"""How long the last picture stays when the app closes with the run."""
 NOTE_S = 4.0
-SNAPSHOT_NOTE_S = 12.0
+LONG_NOTE_S = 12.0
 NO_JOB = "Ctrl+Z stops nothing here · q close"
 _NOTHING: Mapping[str, str] = MappingProxyType({})
 
 
-class SidecarApp(SharedTerminalApp):
-    """Shows a run until it is closed. Reads only: nothing here can reach the training.
+class SidecarApp(ThemedApp):
+    """Shows a run until it is closed. Reads only, unless it is given what stops the training.
 
     The result is the feed's failure if that is why the app closed, else ``None``.
     """
@@ -66,38 +69,46 @@ class SidecarApp(SharedTerminalApp):
         shows_cursor: bool = False,
         environ: Mapping[str, str] = _NOTHING,
         remembers: bool = False,
+        driver: type[Driver] = TerminalDriver,
+        stop: StopQuestion | None = None,
+        rings: bool = False,
+        keep: Callable[[], object] | None = None,
     ) -> None:
         """``exit_with_run``: close a few seconds after the run has ended. ``unicode``: whether the
         terminal shows more than ASCII. ``theme``: one of ``viewing.THEMES``, else what fits the
         terminal. ``shows_cursor``: leave the terminal's cursor visible, for those who read with
-        it. ``remembers``: begin with what this user looked at last, and keep it at the end."""
-        self._has_no_colour = wants_no_colour(environ)
-        super().__init__(driver_class=TerminalDriver)
-        for one in THEMES:
-            self.register_theme(one)
+        it. ``remembers``: begin with what this user looked at last, and keep it at the end.
+        ``driver``: what it is shown on. ``stop``: what asks the training to stop; without it
+        nobody here can. ``rings``: ring the bell when an alert opens. ``keep``: called when a key
+        keeps the view open that would close with the run; without it none does."""
+        self.has_no_colour = wants_no_colour(environ)
+        super().__init__(driver_class=driver)
+        self.know_themes()
         self._feed = feed
-        self._exit_with_run = exit_with_run
         self._unicode = unicode
         self.shows_cursor = shows_cursor
         self._environ = environ
-        self._remembers = remembers
+        self._stop = stop
+        self._bell = AlertBell() if rings else None
         self._state = ViewState(theme=usual_theme(environ))
-        self._saved = load_saved(environ) if remembers else Saved()
-        self._state = restored(self._state, self._saved) if remembers else self._state
-        if theme or self._has_no_colour:
+        self._kept = KeptView(environ) if remembers else None
+        self._state = self._kept.restored(self._state) if self._kept is not None else self._state
+        if theme or self.has_no_colour:
             self._state = replace(self._state, theme=theme or "ansi")
         self.theme = self._first_theme = self._state.theme
-        self._watching = Watching(feed.run_dir)
+        self._watching = Watching(feed.run_dir, feed.target)
         self._watching.choose(self._state.chart.tags)
-        self._picture = Picture()
+        self._picture = Picture(target=feed.target)
         self._title_bar = TitleBar(unicode=unicode)
         self._sheet = Sheet()
         self._hint = ""
-        self._note = ""
-        self._noted_until_s = 0.0
-        self._scrolled: dict[object, float] = {}
-        self._catching_up = False
-        self._ended_s: float | None = None
+        self._note = PassingNote()
+        self._question = ShownQuestion()
+        self._scrolled = ScrollPlaces()
+        self._unpainted: ViewState | None = None
+        self._catching_up = self._is_far = self._is_unseen = False
+        self._first_picture = FirstPicture()
+        self._last_picture = LastPicture(closes=exit_with_run, keep=keep)
         self._thread = threading.Thread(target=feed.run, name="sidecar-feed", daemon=True)
 
     def compose(self) -> ComposeResult:
@@ -113,27 +124,19 @@ class SidecarApp(SharedTerminalApp):
         self.set_interval(REPAINT_S, self.tick)
         self.keep_cursor()
         self._paint()
+        self._look_in(LOOK_S)
 
     def on_unmount(self) -> None:
         """Ends the feed; its thread is gone before the app returns."""
         self._feed.stop()
-        if self._remembers:
-            # A theme that only this terminal needs is nobody's choice.
-            is_chosen = self._state.theme != self._first_theme
-            theme = self._state.theme if is_chosen else self._saved.theme
-            save(replace(self._state, theme=theme), self._environ)
+        if self._kept is not None:
+            self._kept.keep(self._state, self._first_theme)
         if self._thread.is_alive():
             self._thread.join(timeout=2.0)
 
     def on_resize(self) -> None:
         """Lays out again at once, not at the next tick."""
         self._paint()
-
-    def get_line_filters(self) -> Sequence[LineFilter]:
-        """With ``NO_COLOR`` no colour at all, where Textual would send shades of grey; an empty
-        ``NO_COLOR`` takes none away."""
-        kept = [one for one in super().get_line_filters() if type(one).__name__ not in _GREY]
-        return [*kept, WithoutColour()] if self._has_no_colour else kept
 
     async def on_event(self, event: Event) -> None:
         """Every key goes to the view first; those without a meaning there scroll the sheet."""
@@ -142,8 +145,7 @@ class SidecarApp(SharedTerminalApp):
         await super().on_event(event)
 
     def tick(self, *, is_between: bool = False) -> None:
-        """Takes what has come since the last tick and repaints what it changed. ``is_between``: the
-        next picture is not due yet."""
+        """Takes what has come and shows it. ``is_between``: the next picture is not due yet."""
         self.look_at_terminal()
         is_paused = self._state.paused_unix_s is not None
         batches = self._feed.take()
@@ -151,18 +153,38 @@ class SidecarApp(SharedTerminalApp):
             if batch.failure is not None:
                 self.exit(batch.failure, return_code=batch.failure.exit_code)
                 return
+            if batch.restarted:
+                self._first_picture.begins_anew()
             self._watching.take(batch, is_paused=is_paused)
-        if batches:
+        if said := self._watching.newly_said():
+            self._say(said, LONG_NOTE_S)
+        self._is_far = batches[-1].far if batches else self._is_far
+        self._is_unseen, is_first = self._is_unseen or bool(batches), False
+        if self._is_unseen and (not is_between or (batches and not self._is_far)):
             self._watching.looked_at()
-        for question in self._watching.questions(self._state):
+            is_first = self._first_picture.is_there(self._watching.newest.stage)
+        if self._kept is not None:
+            self._state = self._kept.of_run(self._state, self._watching.newest)
+            self._watching.choose(self._state.chart.tags)
+        for question in self._watching.questions(self._state, is_between=is_between):
             self._feed.ask(question)
-        if (batches or is_paused or self._note) and not (is_between and self._watching.is_loading):
+        is_part = self._is_far or self._watching.is_loading or self._first_picture.is_awaited
+        is_due = self._is_unseen or is_paused or self._note.is_shown
+        is_due = is_due or self._last_picture.is_closing
+        if is_first or ((batches and not is_part) if is_between else is_due):
+            self._is_unseen = False
             self._paint()
-        if self._watching.is_waiting and not self._catching_up:
-            # What is read or asked for comes at full speed, not a part of it per picture.
+        # What is read or asked for comes at full speed, not a part of it per picture.
+        is_waiting = self._watching.is_waiting or self._is_far
+        self._look_in(LOOK_S if is_waiting else self._first_picture.look_in_s(time.monotonic()))
+        has_ended = self._watching.newest.ended is not None
+        if self._last_picture.is_seen(time.monotonic(), has_ended=has_ended):
+            self.exit(None)
+
+    def _look_in(self, seconds: float | None) -> None:
+        if seconds is not None and not self._catching_up:
             self._catching_up = True
-            self.set_timer(CATCH_UP_S, self._catch_up)
-        self._close_with_run()
+            self.set_timer(seconds, self._catch_up)
 
     def _catch_up(self) -> None:
         self._catching_up = False
@@ -170,20 +192,28 @@ class SidecarApp(SharedTerminalApp):
 
     def _press(self, event: Key) -> bool:
         """Whether the key meant something. ``asked`` is done at once."""
-        columns, rows = self.size
-        words = time.strftime("%H:%M:%S")
-        context = showing.context(self._shown(), self._state, columns, rows, words)
+        now = time.strftime("%H:%M:%S")
+        context = showing.context(self._shown(), self._state, *self.size, now)
+        is_read = self._question.is_read(event.time)
+        context = context._replace(may_stop=self._stop is not None, is_read=is_read)
         state = press(self._state, event.key, context, event.character)
+        if state.asked not in ("leave", "interrupted") and self._last_picture.heed_key():
+            self._paint()
         if state is self._state:
             return False
         before, asked = self._state, state.asked
         self._state = state.answered()
         self._watching.choose(state.chart.tags)
-        if state.theme != before.theme:
-            self.theme = state.theme
-        self._say("")
+        self._say("" if state.theme == before.theme else f"theme: {state.theme}")
         if asked == "leave":
             self.exit(None)
+        elif asked == "interrupted":
+            # So that a launcher can tell Ctrl+C from q.
+            self.exit(None, return_code=ExitCode.INTERRUPTED)
+        elif asked == "stop" and self._stop is not None:
+            self._feed.ask(replace(self._stop))
+        elif asked in REFUSED:
+            self._say(REFUSED[asked], LONG_NOTE_S)
         elif asked == "put aside":
             self.action_put_aside()
         elif asked == "snapshot":
@@ -192,26 +222,22 @@ class SidecarApp(SharedTerminalApp):
             self._feed.ask(self._watching.other_speed(faster=asked == "faster"))
         if (before.paused_unix_s is None) != (state.paused_unix_s is None):
             if self._watching.pace is not None:
-                self._feed.ask(self._watching.resume(state, before))
+                self._feed.ask(wish := self._watching.resume(state, before))
+                self._look_in(self._first_picture.goes_to(wish.to))
             self._watching.pause(is_paused=state.paused_unix_s is not None)
         if not self._catching_up:
             for question in self._watching.questions(self._state):
                 self._feed.ask(question)
-                self._catching_up = True
-                self.set_timer(CATCH_UP_S, self._catch_up)
-        self._scroll(before)
-        self._paint()
+                self._look_in(LOOK_S)
+        if self._unpainted is None:
+            # One picture for all keys that wait already: it is far dearer than what they change.
+            self._unpainted = before
+            self.call_later(self._paint_keys)
         return True
 
-    def _scroll(self, before: ViewState) -> None:
-        """Each view stays where it was scrolled to; what is filtered begins at its top."""
-        old, new = _place(before), _place(self._state)
-        if old != new:
-            self._scrolled[old] = self._sheet.scroll_offset.y
-            to = self._scrolled.get(new, 0.0) if isinstance(new, str) else 0.0
-            self.call_after_refresh(self._sheet.scroll_to, y=to, animate=False)
-        elif before.filter != self._state.filter or before.typing != self._state.typing:
-            self._sheet.scroll_to(y=0, animate=False)
+    def _paint_keys(self) -> None:
+        if self._unpainted is not None:
+            self._paint()
 
     def say_no_job(self) -> None:
         """What Ctrl+Z does to a training's own view."""
@@ -219,69 +245,50 @@ class SidecarApp(SharedTerminalApp):
         self._paint()
 
     def _say(self, note: str, seconds: float = NOTE_S) -> None:
-        self._note, self._noted_until_s = note, time.monotonic() + seconds
+        self._note.say(note, time.monotonic() + seconds)
+
+    @property
+    def last_words(self) -> str:
+        """What holds of the run as it was shown last."""
+        return last_words(self._picture)
 
     def _save_snapshot(self) -> None:
-        screen = self._screen()
-        text = "\n".join([screen.title, "", *(plain(parts).rstrip() for parts in screen.lines), ""])
-        try:
-            svg = self.export_screenshot(title="unilab-metrics")
-            path = write_snapshot(svg, text, self._state.view, self._environ)
-        except OSError as error:
-            self._say(f"not saved: {error.strerror or error}", SNAPSHOT_NOTE_S)
+        self._paint_keys()
+        svg = self.export_screenshot(title="unilab-metrics")
+        if self.is_web:
+            self.deliver_binary(**download(svg, self._state.view))
+            words = "a picture goes to the browser's downloads"
         else:
-            self._say(f"saved {shortened(path)} and .txt", SNAPSHOT_NOTE_S)
+            screen = self._screen()
+            lines = [screen.title, "", *(plain(parts).rstrip() for parts in screen.lines), ""]
+            words = kept_snapshot(svg, "\n".join(lines), self._state.view, self._environ)
+        self._say(words, LONG_NOTE_S)
 
     def _shown(self) -> showing.Shown:
         seen = self._watching.seen(self._state)
         self._picture = seen.picture
-        if self._note and time.monotonic() >= self._noted_until_s:
-            self._note = ""
+        now_s = time.monotonic()
+        note = self._last_picture.words(now_s) or self._note.words(now_s) or seen.problem
         return showing.Shown(
-            seen.picture,
-            seen.charts,
-            seen.table,
-            time.time(),
-            self._unicode,
-            self._note or seen.problem,
-            seen.place,
-            seen.moment_unix_s,
-            self._watching.pace_words,
-        )
+            seen.picture, seen.charts, seen.table, time.time(), self._unicode, note,
+            seen.place, seen.moment_unix_s, self._watching.pace_words, seen.console,
+        )  # fmt: skip
 
     def _screen(self) -> showing.Screen:
         return showing.screen(self._shown(), self._state, *self.size)
 
     def _paint(self) -> None:
+        before, self._unpainted = self._unpainted, None
+        if before is not None:
+            self.theme = self._state.theme
+            self._sheet.go(self._scrolled.moved(before, self._state, self._sheet.scroll_offset.y))
+        self._question.show(time.monotonic(), is_asked=self._state.stopping)
         screen = self._screen()
         if screen.hint != self._hint:
             self._hint = screen.hint
             self._sheet.border_subtitle = Content(screen.hint)
-        troubled = any(alert.style == "bad" for alert in alerts(self._picture))
-        is_complete = self._picture.ended == "completed"
-        self.screen.set_class(is_complete, "-ended")
-        self.screen.set_class(troubled and not is_complete, "-trouble")
-        self.screen.set_class(self._state.theme == "ansi", "-ansi")
-        self.screen.set_class(not self._unicode, "-ascii")
+        self.dress(self._picture, is_ansi=self._state.theme == "ansi", unicode=self._unicode)
+        if self._bell is not None and self._bell.heed(self._picture, time.monotonic()):
+            self.bell()
         self._title_bar.show(screen.title)
         self._sheet.show(screen.lines)
-
-    def _close_with_run(self) -> None:
-        if not self._exit_with_run:
-            return
-        if self._watching.newest.ended is None:
-            self._ended_s = None
-        elif self._ended_s is None:
-            self._ended_s = time.monotonic()
-        elif time.monotonic() - self._ended_s >= LINGER_S:
-            self.exit(None)
-
-
-_GREY = frozenset({"Monochrome", "NoColor"})
-
-
-def _place(state: ViewState) -> object:
-    """What the sheet shows; the list of commands and the help always begin at their top."""
-    if state.palette is not None or state.help:
-        return (state.help, state.palette is not None)
-    return f"{state.view} {state.focus if state.zoomed else ''}"

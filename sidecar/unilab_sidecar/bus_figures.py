@@ -6,7 +6,9 @@ from collections.abc import Mapping
 
 from unilab_schema.control import Head
 from unilab_sidecar import grouping
+from unilab_sidecar.bus_courses import BusCourses
 from unilab_sidecar.picture import BusFigures, Journal, Reading
+from unilab_sidecar.standing import SILENT_AFTER_S
 from unilab_sidecar.summary import Summary
 
 
@@ -21,7 +23,11 @@ def journal(head: Head | None, summary: Summary | None) -> Journal:
 
 
 def bus_figures(
-    head: Head | None, readings: Mapping[str, Reading], *, has_ended: bool = False
+    head: Head | None,
+    readings: Mapping[str, Reading],
+    courses: BusCourses,
+    *,
+    has_ended: bool = False,
 ) -> BusFigures:
     """Back-pressure from the updates, or while none can be written, from the sources' own word;
     none after the end, when what the last updates say of it holds no more."""
@@ -32,4 +38,12 @@ def bus_figures(
         waiting = [source.figures.backlog for source in head.sources if source.figures is not None]
         backlog, ack = Reading(float(sum(waiting))) if waiting else None, None
     bad_messages = head.bad_messages if head else 0
-    return BusFigures(backlog, ack, readings.get(grouping.PUBLISH_COST), bad_messages)
+    return BusFigures(backlog, ack, readings.get(grouping.PUBLISH_COST), bad_messages, courses)
+
+
+def announced_node(head: Head | None, head_age_s: float) -> dict[str, Reading]:
+    """What the newest announcement says of the node: where it does, no update of late says it."""
+    if head is None:
+        return {}
+    stale_s = None if head_age_s <= SILENT_AFTER_S else head_age_s
+    return {tag: Reading(value, stale_s) for tag, value in head.node.items()}

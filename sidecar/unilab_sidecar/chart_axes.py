@@ -12,12 +12,17 @@ from typing import NamedTuple
 
 import numpy as np
 
-from unilab_sidecar.chart_bins import Float64s, Span
+from unilab_sidecar.chart_bins import Float64s, Span, XAxis
 
 _UNITS = ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
 _UNITS_FROM = 10_000
 _MOST_DECIMALS = 6
+_MOST_DIGITS = 12
 _FAR = 1e6
+_LEAST_APART = 1e-300
+"""Of the ends of an axis: between closer ones no share is exact."""
+_GREATEST = math.nextafter(math.inf, 0.0)
+_FINE_S = 10.0
 _MINUTE_S, _HOUR_S, _DAY_S = 60, 3600, 86400
 _TIME_STEPS_S = (
     *(1, 2, 5, 10, 15, 30),
@@ -63,11 +68,12 @@ def scale_of(low: float, high: float, *, log: bool = False) -> Scale:
     """The scale that shows ``low`` to ``high``; around a single value it opens a little."""
     if log and low > 0:
         if math.log10(high) - math.log10(low) < 1e-9:
-            low, high = max(low / 2, 5e-324), min(high * 2, 1.7e308)
+            low, high = max(low / 2, 5e-324), min(high * 2, _GREATEST)
         return Scale(low, high, log=True)
     if high / 2 - low / 2 <= max(abs(low), abs(high)) * 1e-13:
-        apart = abs(low) * 0.05 or 1.0
-        low, high = max(low - apart, -1.7e308), min(high + apart, 1.7e308)
+        apart = abs(low) * 0.05
+        apart = apart if apart > _LEAST_APART else 1.0
+        low, high = max(low - apart, -_GREATEST), min(high + apart, _GREATEST)
     return Scale(low, high)
 
 
@@ -79,6 +85,15 @@ def value_ticks(scale: Scale, most: int) -> list[Tick]:
         return ticks
     values, step = _steps(scale.low, scale.high, most)
     return [Tick(v, text) for v, text in zip(values, number_labels(values, step), strict=True)]
+
+
+def count_ticks(span: Span, most: int) -> list[Tick]:
+    """At most ``most`` ticks of an axis of what is counted: there is no half of an iteration."""
+    first, last = math.ceil(span.low - 1e-9), math.floor(span.high + 1e-9)
+    if last - first >= most:
+        return value_ticks(Scale(span.low, span.high), most)
+    values = [float(value) for value in range(first, last + 1)]
+    return [Tick(v, text) for v, text in zip(values, number_labels(values, 1), strict=True)]
 
 
 def time_ticks(span: Span, most: int) -> list[Tick]:
@@ -120,6 +135,22 @@ def time_label(seconds: float, step: float = 1) -> str:
     return sign + text
 
 
+def span_words(span: Span, axis: XAxis) -> str:
+    """``1,234 to 5,678``: from where to where, as fine as tells one from the other. Of what is
+    counted, what lies in between."""
+    if axis != "time":
+        low, high = math.ceil(span.low - 1e-6), math.floor(span.high + 1e-6)
+        return f"{low:,} to {max(low, high):,}"
+    return " to ".join(time_labels(span, span))
+
+
+def time_labels(times_s: Sequence[float], span: Span) -> list[str]:
+    """As fine as one sees them on an axis over ``span``."""
+    if 0 < span.high - span.low < _FINE_S:
+        return [f"{text}s" for text in number_labels(times_s, (span.high - span.low) / 10)]
+    return [time_label(time_s) for time_s in times_s]
+
+
 def number_labels(values: Sequence[float], step: float) -> list[str]:
     """All with one unit, and the decimals that ``step`` needs."""
     biggest = max((abs(value) for value in values), default=0.0)
@@ -151,6 +182,21 @@ def short_number(number: float) -> str:
         if size >= max(unit_size, _UNITS_FROM) and size >= unit_size:
             return f"{number / unit_size:.4g}{unit}"
     return f"{number:.4g}"
+
+
+def distinct_number(number: float, apart: float) -> str:
+    """:func:`short_number` with as many digits as tell it from one that is ``apart`` from it."""
+    size = abs(number)
+    if not math.isfinite(number) or not 0 < apart < size:
+        return short_number(number)
+    digits = min(math.floor(math.log10(size)) - math.floor(math.log10(apart)) + 1, _MOST_DIGITS)
+    if digits <= 4:
+        return short_number(number)
+    # Zeros at the end are digits too: without them it would look rounded.
+    if size >= 1e15 or size < 1e-4:
+        return f"{number:.{digits - 1}e}"
+    unit_size, unit = next((u for u in _UNITS if size >= max(u[0], _UNITS_FROM)), (1.0, ""))
+    return f"{number / unit_size:#.{digits}g}{unit}".removesuffix(".")
 
 
 def _power(value: float, biggest: float, step: float) -> str:
@@ -195,10 +241,11 @@ def _decades(scale: Scale, most: int) -> list[Tick]:
             if scale.low <= factor * 10.0**power <= scale.high
         ]
         # Less than that is as good as linear.
-        return [Tick(v, _decade_label(v)) for v in finer[:most]] if len(finer) > 1 else []
+        return [Tick(v, decade_label(v)) for v in finer[:most]] if len(finer) > 1 else []
     apart = next(n for n in (1, 2, 3, 5, 10, 20, 50, 100, 200, 700) if len(powers[::n]) <= most)
-    return [Tick(10.0**n, _decade_label(10.0**n)) for n in powers if n % apart == 0][:most]
+    return [Tick(10.0**n, decade_label(10.0**n)) for n in powers if n % apart == 0][:most]
 
 
-def _decade_label(value: float) -> str:
+def decade_label(value: float) -> str:
+    """A power of ten, or a nice part of one."""
     return short_number(value).replace(".00e", "e").replace("e+", "e").replace("e-0", "e-")

@@ -33,7 +33,8 @@ class Field(IntEnum):
     ``COUNT`` are over the finite values; ``LATEST`` is as it was. ``NANS``, ``INFINITIES`` and
     ``STRANGE`` (one or the other, a block does not say) count the rest. ``NOT_POSITIVE`` counts
     finite values that a logarithm cannot show. Ranges of ``env_steps`` and ``time``
-    (``elapsed_s``) may be NaN: unknown.
+    (``elapsed_s``) may be NaN: unknown. ``SEQUENCE_FROM`` and ``_TO``: the history entries that it
+    is made of, without those that came late.
     """
 
     MINIMUM = 0
@@ -54,14 +55,17 @@ class Field(IntEnum):
     UNIX_FROM = 15
     UNIX_TO = 16
     ATTEMPT = 17
+    SEQUENCE_FROM = 18
+    SEQUENCE_TO = 19
 
 
 _FIELDS = len(Field)
 _SUMMED = [Field.COUNT, Field.NANS, Field.INFINITIES, Field.STRANGE, Field.NOT_POSITIVE]
 _LOWEST = [Field.MINIMUM, Field.ITERATION_FROM, Field.ENV_STEPS_FROM, Field.TIME_FROM,
-           Field.UNIX_FROM]  # fmt: skip
+           Field.UNIX_FROM, Field.SEQUENCE_FROM]  # fmt: skip
 _HIGHEST = [Field.MAXIMUM, Field.ITERATION_TO, Field.ENV_STEPS_TO, Field.TIME_TO,
-            Field.UNIX_TO, Field.ATTEMPT]  # fmt: skip
+            Field.UNIX_TO, Field.ATTEMPT, Field.SEQUENCE_TO]  # fmt: skip
+_SEQUENCES = [Field.SEQUENCE_FROM, Field.SEQUENCE_TO]
 _AXES: dict[XAxis, tuple[Field, Field]] = {
     "iteration": (Field.ITERATION_FROM, Field.ITERATION_TO),
     "env_steps": (Field.ENV_STEPS_FROM, Field.ENV_STEPS_TO),
@@ -142,8 +146,9 @@ def put_values(table: Float64s, values: Float64s) -> None:
 class Course:
     """A tag's bins while they come in. One owner; ``resolution``: values per bin of the grid."""
 
-    def __init__(self, max_bins: int = MAX_BINS) -> None:
-        """``max_bins``: at least 8."""
+    def __init__(self, max_bins: int = MAX_BINS, *, is_part: bool = False) -> None:
+        """``max_bins``: at least 8. ``is_part``: there is more of it elsewhere, before these."""
+        self._is_part = is_part
         self._max_bins = max(max_bins, 8)
         self._table = new_table(min(_FIRST_BINS, self._max_bins))
         self._size = 0
@@ -191,13 +196,18 @@ class Course:
         begins: Float64s = present[Field.ITERATION_FROM][at_work]
         wanted = float(column[Field.ITERATION_FROM])
         place = int(np.searchsorted(begins, wanted, side="right")) - 1
+        if place < 0 and self._is_part:
+            # It belongs to what was not asked for.
+            return True
         at = int(at_work[max(place, 0)])
         pair = np.empty((_FIELDS, 2))
         # The newest value stays the latest.
         is_older = column[Field.ITERATION_TO] < self._table[Field.ITERATION_TO, at]
         pair[:, int(is_older)] = self._table[:, at]
         pair[:, 1 - int(is_older)] = column
+        sequences = self._table[_SEQUENCES, at]
         self._table[:, at] = joined(pair, np.zeros(1, dtype=np.intp))[:, 0]
+        self._table[_SEQUENCES, at] = sequences
         return True
 
     def _room(self, wanted: int) -> int:

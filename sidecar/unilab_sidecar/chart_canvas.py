@@ -21,6 +21,8 @@ _BRAILLE_BITS = np.array([[0x01, 0x08], [0x02, 0x10], [0x04, 0x20], [0x40, 0x80]
 _ASCII_LINE = np.array([ord(c) for c in " '-|_|||"], dtype=np.uint32)
 _ASCII_BITS = np.array([[1], [2], [4]], dtype=np.uint32)
 _ASCII_FILL = ord(":")
+_NEARER = 1e-6
+"""Of a dot: between two rows what differs by rounding only must not go to one and to the other."""
 
 
 class Canvas:
@@ -135,8 +137,9 @@ def _pattern(down: int, across: int, *, sparse: bool) -> Bools:
 
 
 def dot_rows(fractions: Float64s, dots_down: int) -> Ints:
-    """The row of dots for fractions of the height, 1 at the top; NaN lies at the bottom."""
+    """The row of dots for fractions of the height, 1 at the top, of two as near ones the lower; NaN
+    lies at the bottom."""
     with np.errstate(invalid="ignore"):
         shares = np.minimum(np.maximum(fractions, 0), 1)
-        rows = np.rint((1 - shares) * (dots_down - 1))
+        rows = np.rint((1 - shares) * (dots_down - 1) + _NEARER)
     return np.where(np.isnan(rows), dots_down - 1, rows).astype(np.intp)

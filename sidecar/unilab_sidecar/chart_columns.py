@@ -16,6 +16,8 @@ import numpy.typing as npt
 from unilab_sidecar.chart_axes import Scale
 from unilab_sidecar.chart_bins import Bins, Field, Float64s, Span, XAxis
 
+MAX_ATTEMPTS = 8
+"""Drawn one by one; older ones are drawn as if they were one."""
 _LETTERS = " NIXXNIX"
 """By what occurs: 1 NaN, 2 infinities, 4 one of both."""
 
@@ -118,7 +120,13 @@ def _put_line(bins: Bins, centres: Float64s, made: Columns, scale: Scale) -> Non
     columns = places[inside].astype(np.intp)
     totals = np.bincount(columns, counts[inside], count)
     shares = counts[inside] / totals[columns]
-    heights = scale.fraction(np.bincount(columns, means[inside] * shares, count).astype(np.float64))
+    middles = np.bincount(columns, means[inside] * shares, count).astype(np.float64)
+    # Their shares are rounded, and so is 1: equal means have no other mean than that.
+    lowest, highest = np.full(count, np.inf), np.full(count, -np.inf)
+    np.minimum.at(lowest, columns, means[inside])
+    np.maximum.at(highest, columns, means[inside])
+    middles = np.minimum(np.maximum(middles, lowest), highest)
+    heights = scale.fraction(np.where(totals > 0, middles, 0.0))
     knots = np.flatnonzero((totals > 0) & np.isfinite(heights))
     # The line enters and leaves the window where its neighbours outside make it.
     before = np.flatnonzero(is_known & (places < 0))[-1:]
@@ -131,8 +139,9 @@ def _put_line(bins: Bins, centres: Float64s, made: Columns, scale: Scale) -> Non
         return
     columns_all = np.arange(count)
     made.line[:] = np.interp(columns_all, at, values, left=np.nan, right=np.nan)
-    # No line leads over a place where there was nothing but NaN.
-    breaks = np.sort(places[(counts == 0) & np.isfinite(places)])
+    # No line leads over a place where there was nothing but NaN, or what a logarithm has no place for.
+    is_blank = (counts == 0) | (means <= 0) if scale.log else counts == 0
+    breaks = np.sort(places[is_blank & np.isfinite(places)])
     if len(breaks):
         gap = np.searchsorted(at, columns_all, side="right")
         left = at[np.maximum(gap - 1, 0)]

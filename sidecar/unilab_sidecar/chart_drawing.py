@@ -12,31 +12,43 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
-from unilab_sidecar.chart_axes import Scale, Tick, scale_of, short_number, time_ticks, value_ticks
+from unilab_sidecar.chart_axes import (
+    Scale,
+    Tick,
+    count_ticks,
+    short_number,
+    time_ticks,
+)
 from unilab_sidecar.chart_bins import Bins, Bools, Field, Span, XAxis
 from unilab_sidecar.chart_canvas import Canvas, Ints, dot_rows
-from unilab_sidecar.chart_columns import Columns, columns_of, letters, segments
+from unilab_sidecar.chart_columns import MAX_ATTEMPTS, Columns, columns_of, letters, segments
+from unilab_sidecar.chart_ends import Lettered, with_ends
+from unilab_sidecar.chart_fitting import fitted, within
 from unilab_sidecar.text import Block, Line, Segment, Style, line, right, width_of
 
-MAX_ATTEMPTS = 8
-"""Drawn one by one; older ones are drawn as if they were one."""
 LABEL_CELLS = 7
 _END_CELLS = 2
 _NARROW = 24
 """Without room for labels the whole width goes to the curves."""
 
-Pattern = Literal["solid", "dashed", "dotted", "faint"]
+Pattern = Literal["solid", "dashed", "dotted", "faint", "earlier", "beside"]
 _PATTERNS: dict[Pattern, tuple[int, int]] = {
     "solid": (1, 0),
     "dashed": (6, 4),
     "dotted": (2, 2),
     "faint": (1, 2),
+    "earlier": (5, 3),
+    "beside": (1, 3),
 }
+
+
+EARLIER: Style = "series6"
+"""Of an earlier run in a chart of one tag: dots in grey are the current one's band."""
 
 
 class Curve(NamedTuple):
     """``letter``: what marks it in a legend and, without braille, in the chart. ``behind``: an
-    earlier run: dim, without a band. ``scale``: of its own, else the chart's."""
+    earlier run, without a band and a letter at its end. ``scale``: of its own, else the chart's."""
 
     bins: Bins
     letter: str = ""
@@ -50,7 +62,7 @@ class Frame(NamedTuple):
     """Where a chart is drawn: ``width`` by ``rows`` cells with axis and rule. ``span``: the
     window on ``axis``. ``cursor``: a column of cells of the curves. ``labelled``: with the
     labels of the x axis as a last row. ``percent``: the value axis has no unit of its own.
-    ``ends``: two more cells at the right, with each curve's letter where it ends."""
+    ``ends``: two more cells at the right, for the letters of curves that end there."""
 
     width: int
     rows: int
@@ -76,38 +88,17 @@ def plot_cells(width: int, *, ends: bool = False) -> int:
     return max(width - LABEL_CELLS - 2 - _END_CELLS * ends, 1)
 
 
-def value_range(
-    courses: Sequence[Bins], axis: XAxis, span: Span, *, log: bool = False
-) -> Scale | None:
-    """The scale for what these courses hold in the window; ``None`` if that is nothing that can
-    be shown."""
-    lows: list[float] = []
-    highs: list[float] = []
-    for bins in courses:
-        begins, ends = bins.along(axis)
-        has_values = bins[Field.COUNT] > 0
-        seen = (ends >= span.low) & (begins <= span.high) & has_values
-        if not seen.any():
-            # A window between two values shows the line from one to the other.
-            seen[np.flatnonzero((ends < span.low) & has_values)[-1:]] = True
-            seen[np.flatnonzero((begins > span.high) & has_values)[:1]] = True
-        low, high, mean = (
-            bins[field][seen] for field in (Field.MINIMUM, Field.MAXIMUM, Field.MEAN)
-        )
-        if log:
-            low = np.concatenate([low[low > 0], mean[mean > 0], high[(low <= 0) & (high > 0)]])
-            high = high[high > 0]
-        if len(low) and len(high):
-            lows.append(float(low.min()))
-            highs.append(float(high.max()))
-    return scale_of(min(lows), max(highs), log=log) if lows else None
-
-
 def draw(curves: Sequence[Curve], frame: Frame) -> Block:
     """The chart, ``frame.rows`` lines; fewer rows than three leave the rule and labels out."""
     below = [] if frame.rows < 3 else _below(curves, frame)
     rows = max(frame.rows - len(below), 1)
     canvas = Canvas(frame.cells, rows, unicode=frame.unicode)
+    fit = fitted(frame.scale, rows, canvas.down)
+    curves = [
+        curve._replace(scale=within(curve.scale, fit.scale, frame.scale)) if curve.scale else curve
+        for curve in curves
+    ]
+    frame = frame._replace(scale=fit.scale)
     drawn = [_in_columns(curve, frame, canvas.dots_across) for curve in curves]
     for one in drawn:
         _draw_bands(canvas, one, sparse=frame.ends)
@@ -116,9 +107,10 @@ def draw(curves: Sequence[Curve], frame: Frame) -> Block:
     body = canvas.lines(cursor=frame.cursor)
     if frame.width < _NARROW:
         return [*body, *below]
-    ticks = value_ticks(frame.scale, max(min(rows // 2 + 1, 6), 1))
-    labels = _labels_by_row(ticks, frame, canvas)
-    ends = _ends_by_row(drawn, canvas) if frame.ends else {}
+    labels = {row: _label(tick, percent=frame.percent) for row, tick in fit.marks.items()}
+    ends: dict[int, Segment] = {}
+    if frame.ends:
+        body, ends = with_ends(body, _lettered(drawn), canvas)
     bar, tick_bar = ("│", "┤") if frame.unicode else ("|", "+")
     lines = [
         line(
@@ -132,22 +124,9 @@ def draw(curves: Sequence[Curve], frame: Frame) -> Block:
     return [*lines, *below]
 
 
-def _labels_by_row(ticks: Sequence[Tick], frame: Frame, canvas: Canvas) -> dict[int, str]:
-    rows = canvas.rows
-    labels: dict[int, str] = {}
-    fractions = frame.scale.fraction(np.array([tick.value for tick in ticks])).tolist()
-    for tick, fraction in zip(ticks, fractions, strict=True):
-        row = _row_of(fraction, canvas) if -1e-6 <= fraction <= 1 + 1e-6 else rows
-        text = tick.label + "%" * frame.percent
-        if 0 <= row < rows and row not in labels:
-            labels[row] = text if width_of(text) <= LABEL_CELLS else short_number(tick.value)
-    return labels
-
-
-def _row_of(fraction: float, canvas: Canvas) -> int:
-    """The row of cells in which a dot at this height lies."""
-    dots = canvas.dots_down - 1
-    return round((1 - min(max(fraction, 0.0), 1.0)) * dots) // canvas.down
+def _label(tick: Tick, *, percent: bool) -> str:
+    text = tick.label + "%" * percent
+    return text if width_of(text) <= LABEL_CELLS else short_number(tick.value)
 
 
 class _Drawn(NamedTuple):
@@ -170,19 +149,12 @@ def _in_columns(curve: Curve, frame: Frame, count: int) -> _Drawn:
     )
 
 
-def _ends_by_row(drawn: Sequence[_Drawn], canvas: Canvas) -> dict[int, Segment]:
-    """Letters where the curves end; where two end together, the next free row is as good."""
-    ends: dict[int, Segment] = {}
-    for curve, attempts in drawn:
-        lines = [columns.line[np.isfinite(columns.line)] for columns in attempts]
-        if curve.behind or not lines or not len(lines[-1]):
-            continue
-        wanted = _row_of(float(lines[-1][-1]), canvas)
-        free = [row for row in range(canvas.rows) if row not in ends]
-        if free:
-            row = min(free, key=lambda row: abs(row - wanted))
-            ends[row] = Segment(curve.letter, curve.style)
-    return ends
+def _lettered(drawn: Sequence[_Drawn]) -> list[Lettered]:
+    return [
+        Lettered(Segment(curve.letter, curve.style), attempts[-1].line)
+        for curve, attempts in drawn
+        if attempts and not curve.behind
+    ]
 
 
 def _draw_bands(canvas: Canvas, drawn: _Drawn, *, sparse: bool) -> None:
@@ -202,14 +174,13 @@ def _draw_lines(canvas: Canvas, drawn: _Drawn) -> None:
     is_on: Bools = np.arange(canvas.dots_across) % (on + off) < on
     for place, columns in enumerate(drawn.attempts):
         is_newest = place == len(drawn.attempts) - 1
-        style: Style = "dim" if curve.behind else curve.style if is_newest else "label"
+        style: Style = curve.style if is_newest or curve.behind else "label"
         is_there = np.isfinite(columns.line)
-        top, bottom = _connected(dot_rows(columns.line, canvas.dots_down), is_there)
-        letter = "." if curve.behind else curve.letter
-        canvas.line(top, bottom, is_there & is_on, style, letter)
+        top, bottom = connected(dot_rows(columns.line, canvas.dots_down), is_there)
+        canvas.line(top, bottom, is_there & is_on, style, curve.letter)
 
 
-def _connected(heights: Ints, is_there: Bools) -> tuple[Ints, Ints]:
+def connected(heights: Ints, is_there: Bools) -> tuple[Ints, Ints]:
     """Each column's stretch, up to the middle between it and its neighbours."""
     top, bottom = np.array(heights), np.array(heights)
     joined = is_there[:-1] & is_there[1:]
@@ -270,7 +241,7 @@ def _x_ticks(frame: Frame) -> list[Tick]:
     most = max(frame.cells // 14, 1) + 1
     if frame.axis == "time":
         return time_ticks(frame.span, most)
-    return value_ticks(Scale(frame.span.low, frame.span.high), most)
+    return count_ticks(frame.span, most)
 
 
 def _x_labels(places: dict[int, Tick], frame: Frame) -> Line:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from unilab_schema.frames import Point
-from unilab_schema.updates import AttemptOpened, BinBlock, Supplement, Update
+from unilab_schema.updates import BinBlock, Supplement, Update
 from unilab_sidecar.chart_bins import Field, Float64s, new_table, put_values
 
 if TYPE_CHECKING:
@@ -32,6 +32,9 @@ def of_records(records: Sequence[HistoryRecord], places: Sequence[int]) -> list[
     ):
         base[begin : begin + 2] = np.array(ends, dtype=np.float64)
     base[Field.ATTEMPT] = [entry.attempt for entry in entries]
+    base[Field.SEQUENCE_FROM : Field.SEQUENCE_TO + 1] = [
+        one.sequence for one in records if isinstance(one.entry, Update | Supplement)
+    ]
     values = np.array([record.values()[places] for record in records])
     tables: list[Float64s] = []
     for column in range(len(places)):
@@ -56,6 +59,8 @@ def of_blocks(blocks: Iterable[BinBlock]) -> Iterator[tuple[str, Float64s]]:
             # They are those of the first and of the last update, which a restart may turn round.
             base[begin], base[begin + 1] = both.min(axis=1), both.max(axis=1)
         base[Field.ATTEMPT] = [block.attempt for block in group]
+        base[Field.SEQUENCE_FROM] = [block.first for block in group]
+        base[Field.SEQUENCE_TO] = [block.last for block in group]
         count = _columns([block.count for block in group])
         low = _columns([block.minimum for block in group])
         high = _columns([block.maximum for block in group])
@@ -71,20 +76,46 @@ def of_blocks(blocks: Iterable[BinBlock]) -> Iterator[tuple[str, Float64s]]:
             yield tag, table
 
 
-def of_point(point: Point, attempt: int, opened: AttemptOpened | None) -> Float64s:
-    """A point on an axis of its own: its step counts as iteration. ``opened``: the start of the
-    attempt, from which its time counts."""
+class Clock(NamedTuple):
+    """What time it was in an attempt's training, on the wall and since its start."""
+
+    unix_ns: int
+    elapsed_s: float
+
+
+def of_point(point: Point, attempt: int, sequence: int, clock: Clock | None) -> Float64s:
+    """A point on an axis of its own: its step counts as iteration. ``sequence``: of its entry,
+    ``clock``: of its attempt."""
     table = new_table(1)
     put_values(table, np.array([point.value]))
     elapsed_s = np.nan
-    if opened is not None and opened.attempt == attempt:
-        elapsed_s = opened.elapsed_s + (point.unix_ns - opened.unix_ns) * _NS
+    if clock is not None:
+        elapsed_s = clock.elapsed_s + (point.unix_ns - clock.unix_ns) * _NS
     table[Field.ITERATION_FROM : Field.ITERATION_TO + 1] = point.step
     table[Field.ENV_STEPS_FROM : Field.ENV_STEPS_TO + 1] = np.nan
     table[Field.TIME_FROM : Field.TIME_TO + 1] = elapsed_s
     table[Field.UNIX_FROM : Field.UNIX_TO + 1] = point.unix_ns * _NS
     table[Field.ATTEMPT] = attempt
+    table[Field.SEQUENCE_FROM : Field.SEQUENCE_TO + 1] = sequence
     return table
+
+
+def gap_between(before: Float64s, behind: Float64s) -> Float64s:
+    """A bin without values between two tables of an attempt; none where they meet."""
+    table = new_table(1)
+    last, first = before[:, -1:], behind[:, :1]
+    if not last.size or not first.size or last[Field.ATTEMPT] != first[Field.ATTEMPT]:
+        return new_table(0)
+    put_values(table, np.array([np.nan]))
+    table[Field.NANS] = 0
+    for begin in (
+        Field.ITERATION_FROM, Field.ENV_STEPS_FROM, Field.TIME_FROM, Field.UNIX_FROM
+    ):  # fmt: skip
+        table[begin : begin + 2] = (last[begin + 1] + first[begin]) / 2
+    table[Field.ATTEMPT] = first[Field.ATTEMPT]
+    table[Field.SEQUENCE_FROM : Field.SEQUENCE_TO + 1] = last[Field.SEQUENCE_TO]
+    is_behind = first[Field.ITERATION_FROM] > last[Field.ITERATION_TO]
+    return table if is_behind.all() else new_table(0)
 
 
 def _columns(packed: Sequence[bytes]) -> Float64s:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from unilab_sidecar.chart_axes import Scale, distinct_number
 from unilab_sidecar.chart_bins import Bins, Span
-from unilab_sidecar.chart_drawing import Curve, Frame, Pattern, draw, value_range
+from unilab_sidecar.chart_drawing import EARLIER, Curve, Frame, Pattern, draw
 from unilab_sidecar.chart_legend import (
     Named,
+    Values,
     at_cursor,
     heading,
     in_window,
@@ -19,18 +22,24 @@ from unilab_sidecar.chart_legend import (
     values_of,
     values_words,
 )
+from unilab_sidecar.chart_range import value_range
 from unilab_sidecar.chart_state import ChartState
 from unilab_sidecar.chart_store import ChartStore
-from unilab_sidecar.text import Block, Segment, beside, fit, line
+from unilab_sidecar.text import Block, Segment, Style, beside, clean, fit, line, line_width
 
 GAP = 2
 _PATTERNS: tuple[Pattern, ...] = ("solid", "dashed", "dotted")
+_EARLIER_FROM = 64
+"""Cells of a heading with room for the earlier run's value."""
 
 
 class ChartData(NamedTuple):
-    """``store``: the courses of the run's tags. ``known``: all its tags, sorted. ``compare``:
-    those of an earlier run, and ``compare_label`` its name; it keeps the
-    same tags. ``live``: the run goes on. ``earlier``: how many earlier runs there are."""
+    """``store``: the courses of the run's tags. ``known``: all its tags, sorted. ``compare``: those
+    of an earlier run, the same tags, and ``compare_label`` its name. ``live``: the run goes on.
+    ``earlier``: how many earlier runs there are. ``is_played``: what comes is of a run that is
+    played again, and there is more of it. ``finer``: how much has come of what is drawn instead of
+    the history in brief, from 0 to 1. ``is_behind``: more has come than is drawn, because the
+    display stands still."""
 
     store: ChartStore
     known: tuple[str, ...] = ()
@@ -38,12 +47,16 @@ class ChartData(NamedTuple):
     compare_label: str = ""
     live: bool = False
     earlier: int = 0
+    is_played: bool = False
+    finer: float = 1.0
+    is_behind: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Arranged:
     """``width`` of the charts and ``side`` of the list beside them; ``heights`` of the charts
-    of one column, ``across``: how many columns of them."""
+    of one column, ``across``: how many columns of them. ``drawn``: the tags that have a chart of
+    their own, of which ``first`` is the first that is to be seen."""
 
     width: int
     side: int
@@ -51,6 +64,7 @@ class Arranged:
     heights: tuple[int, ...]
     first: int
     cells: int
+    drawn: tuple[str, ...] = ()
 
 
 def named_courses(data: ChartData, state: ChartState) -> list[Named]:
@@ -62,12 +76,29 @@ def named_courses(data: ChartData, state: ChartState) -> list[Named]:
     ]
 
 
+def awaited(data: ChartData, state: ChartState) -> tuple[str, ...]:
+    """The drawn tags of which no value has come while there are others: they need no chart."""
+    without = tuple(
+        tag
+        for tag in state.shown
+        if tag not in data.known
+        and not len(data.store.bins(tag))
+        and not earlier_courses(data, state, tag)
+    )
+    return () if len(without) == len(state.shown) else without
+
+
 def earlier_courses(data: ChartData, state: ChartState, tag: str) -> list[Bins]:
     """The tag's course in the earlier run, if that is asked for and knows it."""
     if data.compare is None or not state.compare:
         return []
     bins = data.compare.bins(tag)
     return [bins] if len(bins) else []
+
+
+def _apart(scale: Scale | None) -> float:
+    """What somebody tells apart on this value axis."""
+    return 0.0 if scale is None else (scale.high - scale.low) / 10
 
 
 class Panes:
@@ -84,11 +115,52 @@ class Panes:
         """Columns of cells for the curves."""
         return self.arranged.cells
 
+    @property
+    def is_overlaid(self) -> bool:
+        """Whether there is one chart for several tags."""
+        return self.state.overlay != "apart" and len(self.state.shown) > 1
+
     def _bins_for_values(self, bins: Bins) -> Bins:
         state = self.state
         if state.cursor is not None:
             return at_cursor(bins, state.x_axis, self.span, self.cells, state.cursor)
         return in_window(bins, state.x_axis, self.span)
+
+    def _earlier_words(self, one: Named, apart: float) -> list[Segment]:
+        """Of the earlier run at the cursor, else its newest value of the window, marked as its course
+        is drawn."""
+        courses = earlier_courses(self.data, self.state, one.tag)
+        if not courses:
+            return []
+        values = values_of(self._bins_for_values(courses[0]))
+        said = Segment("-", "label")
+        if values is not None:
+            is_mean = self.state.cursor is not None and values.finite
+            value = values.mean if is_mean else values.latest
+            style: Style = "value" if math.isfinite(value) else "bad"
+            said = Segment(distinct_number(value, apart), style)
+        if not self.is_overlaid:
+            return [Segment("  ┄ earlier ", EARLIER), said]
+        mark = "┄" if self._unicode else one.letter.upper()
+        return [Segment(f"  {mark} earlier ", one.style), said]
+
+    def _words(
+        self, one: Named, values: Values | None, width: int, *, has_cursor: bool, apart: float
+    ) -> list[Segment]:
+        """The figures of a heading, of which the tag has the rest."""
+        earlier = self._earlier_words(one, apart) if width >= _EARLIER_FROM else []
+        room = width * 3 // 5 - line_width(earlier)
+        words = values_words(values, at_cursor=has_cursor, room=room, apart=apart)
+        return [*words, *earlier]
+
+    def _courses(self, one: Named) -> list[Bins]:
+        return [one.bins, *earlier_courses(self.data, self.state, one.tag)]
+
+    def _seen(self, one: Named) -> Bins:
+        return in_window(one.bins, self.state.x_axis, self.span)
+
+    def _range(self, courses: list[Bins]) -> Scale | None:
+        return value_range(courses, self.state.x_axis, self.span, log=self.state.log_y)
 
     def _cursor_cell(self) -> int | None:
         cursor, width = self.state.cursor, self.span.high - self.span.low
@@ -106,6 +178,8 @@ class Panes:
         arranged = self.arranged
         across, gaps = arranged.across, (arranged.across - 1) * GAP
         each = (arranged.width - gaps) // across
+        without = [one for one in named if one.tag not in arranged.drawn]
+        named = [one for one in named if one.tag in arranged.drawn]
         lines: Block = []
         for row, height in enumerate(arranged.heights):
             first = arranged.first + row * across
@@ -113,26 +187,32 @@ class Panes:
             is_last = row == len(arranged.heights) - 1
             blocks = [self._small(one, each, height + is_last, labelled=is_last) for one in group]
             lines += beside(blocks, [each] * len(blocks), GAP)
-        return lines
+        return [*lines, *self._awaited(without)]
+
+    def _awaited(self, without: list[Named]) -> Block:
+        if not without:
+            return []
+        parts = [Segment(f"  no value{' yet' * self.data.live}:", "label")]
+        for one in without:
+            mark = Segment(" ▸" if self._is_meant(one) else "  ", "accent")
+            parts += [mark, Segment(f"{one.letter} ", one.style), Segment(clean(one.tag))]
+        return [line(*parts)]
 
     def _small(self, one: Named, width: int, height: int, *, labelled: bool) -> Block:
         state = self.state
         curves = [Curve(one.bins, "", one.style)]
         curves += [
-            Curve(earlier, pattern="faint", behind=True)
+            Curve(earlier, ".", EARLIER, "earlier", behind=True)
             for earlier in earlier_courses(self.data, state, one.tag)
         ]
-        courses = [curve.bins for curve in curves]
-        seen = in_window(one.bins, state.x_axis, self.span)
-        note = not_shown(seen, log=state.log_y)
-        words = []
+        seen = self._seen(one)
+        words, scale = [], self._range([curve.bins for curve in curves])
+        note = not_shown(seen, scale, log=state.log_y)
         if not self.arranged.side:
             has_cursor = state.cursor is not None
             values = values_of(self._bins_for_values(one.bins))
-            words = values_words(values, at_cursor=has_cursor, room=width * 3 // 5)
-        is_meant = self._is_meant(one)
-        head = heading(one, width, values=words, note=note, focused=is_meant)
-        scale = value_range(courses, state.x_axis, self.span, log=state.log_y)
+            words = self._words(one, values, width, has_cursor=has_cursor, apart=_apart(scale))
+        head = heading(one, width, values=words, note=note, focused=self._is_meant(one))
         if scale is None:
             return [head, *self._blank(one, seen, height - 1)]
         frame = Frame(
@@ -147,39 +227,37 @@ class Panes:
             text = "loading its history" if is_loading else "no value yet"
         elif not len(seen):
             text = "no value in this window: 0 shows the whole run"
-        elif self.state.log_y and values_of(seen):
-            text = "nothing above 0: l for the linear scale"
         else:
             text = "no finite value here"
         lines: Block = [()] * max(height, 1)
         lines[len(lines) // 2] = line(Segment(f"         {text}", "label"))
         return lines
 
+    def _common_scale(self, named: list[Named]) -> Scale | None:
+        return self._range([b for one in named for b in self._courses(one)])
+
+    def _note(self, one: Named, named: list[Named]) -> str:
+        """What a chart for all of them does not show of one."""
+        scale = self._common_scale([one] if self.state.overlay == "scaled" else named)
+        return not_shown(self._seen(one), scale, log=self.state.log_y)
+
     def overlaid(self, named: list[Named]) -> Block:
         """One chart for all tags."""
         state, arranged = self.state, self.arranged
-        courses = {
-            one.tag: [one.bins, *earlier_courses(self.data, state, one.tag)] for one in named
-        }
-        every = [bins for group in courses.values() for bins in group]
-        scale = value_range(every, state.x_axis, self.span, log=state.log_y)
+        scale = self._common_scale(named)
         if scale is None:
-            seen = in_window(named[0].bins, state.x_axis, self.span)
-            return self._blank(named[0], seen, arranged.heights[0])
+            return self._blank(named[0], self._seen(named[0]), arranged.heights[0])
         is_scaled = state.overlay == "scaled"
         curves: list[Curve] = []
         for place, one in enumerate(named):
-            own = None
-            if is_scaled:
-                group = courses[one.tag]
-                own = value_range(group, state.x_axis, self.span, log=state.log_y)
+            own = self._range(self._courses(one)) if is_scaled else None
             if is_scaled and own is None:
                 continue
             pattern = _PATTERNS[place % len(_PATTERNS)]
             curves.append(Curve(one.bins, one.letter, one.style, pattern, scale=own))
             curves += [
-                Curve(earlier, pattern="faint", behind=True, scale=own)
-                for earlier in courses[one.tag][1:]
+                Curve(earlier, one.letter.upper(), one.style, "beside", behind=True, scale=own)
+                for earlier in self._courses(one)[1:]
             ]
         frame = Frame(
             arranged.width, arranged.heights[0] + 1, state.x_axis, self.span,
@@ -196,10 +274,10 @@ class Panes:
         rows: Block = []
         for one in named:
             values = values_of(self._bins_for_values(one.bins))
-            words = values_words(values, at_cursor=has_cursor, room=width * 3 // 5)
-            seen = in_window(one.bins, self.state.x_axis, self.span)
-            note = not_shown(seen, log=self.state.log_y)
-            focused = self._is_meant(one)
+            words = self._words(
+                one, values, width, has_cursor=has_cursor, apart=_apart(self._range([one.bins]))
+            )
+            note, focused = self._note(one, named), self._is_meant(one)
             rows.append(heading(one, width, values=words, note=note, focused=focused))
         return rows
 
@@ -211,11 +289,13 @@ class Panes:
         rows: Block = [line(Segment(fit(f"   {title}", width), "label"))]
         for one in named:
             values = values_of(self._bins_for_values(one.bins))
-            is_meant = self._is_meant(one)
-            rows += legend_rows(one, values, width, focused=is_meant, at_cursor=has_cursor)
-            if self.state.overlay != "apart" and len(named) > 1:
-                seen = in_window(one.bins, self.state.x_axis, self.span)
-                if note := not_shown(seen, log=self.state.log_y):
-                    rows.append(line(Segment(f"   {note}", "warn")))
+            is_meant, apart = self._is_meant(one), _apart(self._range([one.bins]))
+            rows += legend_rows(
+                one, values, width, focused=is_meant, at_cursor=has_cursor, apart=apart
+            )
+            if words := self._earlier_words(one, apart):
+                rows.append(line(" ", *words))
+            if self.is_overlaid and (note := self._note(one, named)):
+                rows.append(line(Segment(f"   {note}", "warn")))
             rows.append(())
         return rows

@@ -8,9 +8,11 @@ Keys, named as Textual names them (``KEYS`` has the words for the help):
 ``l`` ``y``               logarithmic value axis
 ``o``                     one chart per tag, one chart for all, all on their own scales
 ``c``                     the earlier run, if there is one
-``←`` ``→``               cursor by a column (``Shift``: by ten); the first time at the end
-``Home`` ``End``          cursor to the ends of the window
-``+`` ``-`` ``0``         zoom in and out around the cursor (else the newest); all of it
+``←`` ``→``               cursor by a column, or to the next point where those lie further apart
+                          (``Shift``: by ten); the first time at the end. It stays on points
+``Home`` ``End``          cursor to the ends of the window, which does not go on beside one
+``+`` ``-`` ``0``         zoom in and out around the cursor (else the newest), down to five
+                          updates; all of it
 ``Page Up`` ``Page Down``  the window by half of itself, back and forth
 ``↑`` ``↓``               the chart that is meant by the next keys, and by the cursor's line
 ``Enter``                 that chart alone, and back
@@ -23,7 +25,6 @@ While tags are chosen, keys go to :mod:`unilab_sidecar.chart_picker`.
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple
 
@@ -31,7 +32,9 @@ import numpy as np
 
 from unilab_sidecar.chart_bins import NO_BINS, Bins, Span, XAxis
 from unilab_sidecar.chart_picker import Picker, pick
+from unilab_sidecar.chart_places import least_width, on_point, stepped
 from unilab_sidecar.chart_store import MAX_TAGS
+from unilab_sidecar.chart_zoom import Zoom, ahead, end_at
 from unilab_sidecar.key_help import KeyHelp
 
 Overlay = Literal["apart", "together", "scaled"]
@@ -41,27 +44,17 @@ KEYS = (
     KeyHelp("/", "choose tags", "choose tags: words, !not, /regex/"),
     KeyHelp("x", "x axis", "x axis: iteration, environment steps, time"),
     KeyHelp("l y", "log scale", "logarithmic value axis"),
-    KeyHelp("o", "overlay", "one chart per tag, one for all, all on their own scales"),
-    KeyHelp("c", "compare", "an earlier run of this task beside this one, then the one before"),
-    KeyHelp("← →", "cursor", "cursor (Shift: by ten), Home and End: to the edges"),
-    KeyHelp("+ - 0", "zoom", "zoom in and out around the cursor, 0: the whole run"),
+    KeyHelp("o", "overlay", "one chart per tag; one for all; one for all, each on its own scale"),
+    KeyHelp("c", "compare", "compare with an earlier run of this task, then the one before"),
+    KeyHelp("← →", "cursor", "cursor (Shift: by ten); Home and End: to the edges"),
+    KeyHelp("+ - 0", "zoom", "zoom in and out around the cursor; 0: the whole run"),
     KeyHelp("PgUp PgDn", "move", "move the window by half"),
-    KeyHelp("↑ ↓ Enter", "one chart", "another chart is meant, Enter: that one alone"),
-    KeyHelp("Del", "remove", "that chart away"),
+    KeyHelp("↑ ↓ Enter", "one chart", "mark another chart; Enter: that one alone, and back"),
+    KeyHelp("Del", "remove", "remove the marked chart"),
     KeyHelp("Esc", "back", "back: cursor, zoom, enlarged chart"),
 )
 _AXES: tuple[XAxis, ...] = ("iteration", "env_steps", "time")
 _OVERLAYS: tuple[Overlay, ...] = ("apart", "together", "scaled")
-_CLOSEST = 1e-6
-"""Of the whole run: the narrowest window."""
-
-
-class Zoom(NamedTuple):
-    """A window of ``width`` on the x axis. ``high``: its right end, ``None``: it follows the
-    newest."""
-
-    width: float
-    high: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,9 +86,11 @@ class ChartState:
 
 class ChartContext(NamedTuple):
     """What the keys need to know. ``known``: all tags of the run, sorted. ``whole``: what the
-    x axis covers without a zoom, ``None`` without data. ``cells``: columns of the curves, from
+    x axis covers without a zoom, ``None`` without data; ``newest``: the run's newest update on it,
+    ``None``: at its end. ``cells``: columns of the curves, from
     ``views.charts.cells_of``. ``reference``: bins of one of the tags, to find a place again when
-    the x axis changes. ``live``: the run goes on. ``earlier``: how many earlier runs there are."""
+    the x axis changes. ``live``: the run goes on. ``earlier``: how many earlier runs there are.
+    ``courses``: all that is drawn, on which the cursor may stand."""
 
     known: tuple[str, ...] = ()
     whole: Span | None = None
@@ -103,10 +98,14 @@ class ChartContext(NamedTuple):
     reference: Bins = NO_BINS
     live: bool = False
     earlier: int = 0
+    courses: tuple[Bins, ...] = ()
+    newest: float | None = None
 
 
-def window(state: ChartState, whole: Span, *, live: bool = False) -> Span:
-    """The part of the x axis that is shown.
+def window(
+    state: ChartState, whole: Span, newest: float | None = None, *, live: bool = False
+) -> Span:
+    """The part of the x axis that is shown. ``newest``: as of :class:`ChartContext`.
 
     ``live``: its right end goes ahead of the newest by steps of an eighth at most, so that a
     picture only grows at its end, instead of moving as a whole with each update (which a slow
@@ -114,18 +113,12 @@ def window(state: ChartState, whole: Span, *, live: bool = False) -> Span:
     """
     if state.zoom is None:
         width = whole.high - whole.low
-        return Span(whole.low, whole.low + _ahead(width, width)) if live else whole
+        return Span(whole.low, whole.low + ahead(width, width)) if live else whole
     if state.zoom.high is not None:
         return Span(state.zoom.high - state.zoom.width, state.zoom.high)
-    high = _ahead(whole.high, state.zoom.width) if live else whole.high
+    high = end_at(newest, state.zoom.width, whole)
+    high = ahead(high, state.zoom.width) if live else high
     return Span(high - state.zoom.width, high)
-
-
-def _ahead(value: float, width: float) -> float:
-    if not 0 < width < math.inf:
-        return value
-    step = 2.0 ** math.floor(math.log2(width)) / 8
-    return max(math.ceil(value / step) * step, value)
 
 
 def press(
@@ -162,7 +155,7 @@ def _picked(
 
 def _back(state: ChartState) -> ChartState:
     if state.cursor is not None:
-        return replace(state, cursor=None)
+        return replace(state, cursor=None, zoom=state.zoom and state.zoom.released())
     if state.zoom is not None:
         return replace(state, zoom=None)
     return replace(state, alone=False) if state.alone else state
@@ -192,7 +185,9 @@ def _switched(state: ChartState, key: str, context: ChartContext) -> ChartState 
     if key == "c":
         if context.earlier:
             following = state.earlier + 1
-            return replace(state, earlier=following if following < context.earlier else -1)
+            following = following if following < context.earlier else -1
+            # Until somebody has told of them the key has meant something else.
+            return replace(state, earlier=following, compare=True)
         return replace(state, compare=not state.compare)
     if key == "x":
         axis = _AXES[(_AXES.index(state.x_axis) + 1) % len(_AXES)]
@@ -208,12 +203,14 @@ def _on_axis(state: ChartState, axis: XAxis, context: ChartContext) -> ChartStat
     if zoom is not None and context.whole is not None:
         ends = [
             _translated(end, state.x_axis, axis, context.reference)
-            for end in window(state, context.whole, live=context.live)
+            for end in window(state, context.whole, context.newest, live=context.live)
         ]
         low, high = ends
         is_known = low is not None and high is not None and high > low
         width = high - low if low is not None and high is not None else 0.0
-        zoom = Zoom(width, None if zoom.high is None else high) if is_known else None
+        high = None if zoom.high is None else high
+        zoom = zoom._replace(width=width, high=high) if is_known else None
+        zoom = zoom and zoom.released() if cursor is None else zoom
     return replace(state, x_axis=axis, cursor=cursor, zoom=zoom)
 
 
@@ -229,47 +226,73 @@ def _translated(value: float, old: XAxis, new: XAxis, bins: Bins) -> float | Non
 def _moved(
     state: ChartState, key: str, character: str | None, context: ChartContext, whole: Span
 ) -> ChartState:
-    shown = window(state, whole, live=context.live)
+    moved = _elsewhere(state, key, character, context, whole)
+    if moved is state or moved.cursor is None:
+        return moved
+    shown = window(moved, whole, context.newest, live=context.live)
+    inside = Span(shown.low, min(shown.high, whole.high))
+    zoom = moved.zoom and moved.zoom.held(shown.high)
+    cursor = on_point(moved.cursor, context.courses, state.x_axis, inside)
+    return replace(moved, cursor=cursor, zoom=zoom)
+
+
+def _elsewhere(
+    state: ChartState, key: str, character: str | None, context: ChartContext, whole: Span
+) -> ChartState:
+    shown = window(state, whole, context.newest, live=context.live)
     width = shown.high - shown.low
-    newest = min(shown.high, whole.high)
+    last = min(shown.high, whole.high)
+    newest = end_at(context.newest, width, whole)
     column = width / max(context.cells, 1)
     steps = {"left": -1, "right": 1, "shift+left": -10, "shift+right": 10}
     if key in steps:
-        at = newest if state.cursor is None else state.cursor + steps[key] * column
-        return replace(state, cursor=max(min(at, newest), shown.low))
+        at = last if context.newest is None else context.newest
+        at = at if shown.low <= at <= last else last
+        if state.cursor is not None:
+            at = stepped(state.cursor, steps[key], column, context.courses, state.x_axis)
+        return replace(state, cursor=max(min(at, last), shown.low))
     if key in ("home", "end"):
-        return replace(state, cursor=shown.low if key == "home" else newest)
+        return replace(state, cursor=shown.low if key == "home" else last)
     if key == "plus" or character in ("+", "="):
-        return _zoomed(state, width / 2, shown, whole)
+        return _zoomed(state, width / 2, shown, whole, context)
     if key == "minus" or character == "-":
-        return _zoomed(state, width * 2, shown, whole)
+        return _zoomed(state, width * 2, shown, whole, context)
     if character == "0":
         return replace(state, zoom=None)
     if key in ("pageup", "pagedown") and state.zoom is not None:
         high = shown.high + (width / 2 if key == "pagedown" else -width / 2)
-        return _at(state, width, high, whole)
+        if shown.high < newest < high:
+            high = newest
+        return _at(state, width, high, whole, context.newest)
     return state
 
 
-def _zoomed(state: ChartState, width: float, shown: Span, whole: Span) -> ChartState:
-    whole_width = whole.high - whole.low
-    if width >= whole_width:
+def _zoomed(
+    state: ChartState, width: float, shown: Span, whole: Span, context: ChartContext
+) -> ChartState:
+    old = shown.high - shown.low
+    if width < old:
+        width = max(width, least_width(context.reference, state.x_axis, shown))
+        if width >= old:
+            return state
+    if width >= whole.high - whole.low:
         return replace(state, zoom=None)
-    if width < whole_width * _CLOSEST:
-        return state
     if state.cursor is None:
         follows = state.zoom is None or state.zoom.high is None
-        return _at(state, width, whole.high if follows else shown.high, whole)
-    old = shown.high - shown.low
+        high = end_at(context.newest, width, whole) if follows else shown.high
+        return _at(state, width, high, whole, context.newest)
     share = (state.cursor - shown.low) / old if old > 0 else 0.5
-    return _at(state, width, state.cursor + (1 - min(max(share, 0.0), 1.0)) * width, whole)
+    high = state.cursor + (1 - min(max(share, 0.0), 1.0)) * width
+    return _at(state, width, high, whole, context.newest)
 
 
-def _at(state: ChartState, width: float, high: float, whole: Span) -> ChartState:
-    """The window at a place within the whole; at its end it follows the newest."""
-    high = max(high, whole.low + width)
-    zoom = Zoom(width, None if high >= whole.high else high)
-    low = (whole.high if zoom.high is None else high) - width
+def _at(
+    state: ChartState, width: float, high: float, whole: Span, newest: float | None
+) -> ChartState:
+    """The window at a place within the whole; at the newest it follows that."""
+    high = min(max(high, whole.low + width), whole.high)
+    zoom = Zoom(width, None if high == end_at(newest, width, whole) else high)
+    low = high - width
     cursor = state.cursor
     if cursor is not None:
         cursor = min(max(cursor, low), low + width)

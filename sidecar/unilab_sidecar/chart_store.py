@@ -20,7 +20,8 @@ already here.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import math
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -28,7 +29,7 @@ import numpy as np
 
 from unilab_schema.updates import AttemptOpened, BinBlock, PointsUpdate, Supplement, Update
 from unilab_sidecar.chart_bins import MAX_BINS, NO_BINS, Bins, Course, Float64s
-from unilab_sidecar.chart_intake import of_blocks, of_point, of_records
+from unilab_sidecar.chart_intake import Clock, gap_between, of_blocks, of_point, of_records
 
 if TYPE_CHECKING:
     from unilab_metrics.subscribe.history import HistoryRecord
@@ -68,10 +69,16 @@ class _Track:
     through: int = 0
     newest: int = 0
     complete: bool = False
+    is_partial: bool = False
+    has_gap: bool = False
     waiting: list[Float64s] = field(default_factory=list[Float64s])
 
     def settle(self) -> Course:
         if self.waiting:
+            if self.has_gap:
+                # No line leads over what is not known.
+                self.waiting.insert(0, gap_between(self.course.bins().table, self.waiting[0]))
+                self.has_gap = False
             self.course.extend(np.concatenate(self.waiting, axis=1))
             self.waiting.clear()
         return self.course
@@ -80,13 +87,25 @@ class _Track:
 class ChartStore:
     """The kept tags' courses. One owner, no locks; memory is bounded by the number of tags."""
 
-    def __init__(self, *, max_bins: int = MAX_BINS) -> None:
-        """``max_bins``: of each tag."""
+    def __init__(
+        self,
+        *,
+        max_bins: int = MAX_BINS,
+        after: int = 0,
+        over: Callable[[str, Bins], Bins] | None = None,
+        clocks: dict[int, Clock] | None = None,
+    ) -> None:
+        """``max_bins``: of each tag. ``after``: update sequence behind which the courses begin.
+        ``over``: puts what is known better into a tag's bins. ``clocks``: of another store of the
+        same run, by attempt: points do not say the time since its start."""
+        self.clocks: dict[int, Clock] = {} if clocks is None else clocks
         self._max_bins = max_bins
+        self._after = after
+        self._over = over
+        self._shown: dict[str, Bins] = {}
         self._tracks: dict[str, _Track] = {}
         self._layout: tuple[str, ...] | None = None
         self._columns: list[tuple[int, _Track]] = []
-        self._opened: AttemptOpened | None = None
 
     @property
     def tags(self) -> tuple[str, ...]:
@@ -98,8 +117,12 @@ class ChartStore:
         wanted = list(dict.fromkeys(tags))[:MAX_TAGS]
         if wanted != list(self._tracks):
             old = self._tracks
-            self._tracks = {tag: old.get(tag) or _Track(Course(self._max_bins)) for tag in wanted}
+            self._tracks = {tag: old.get(tag) or self._new_track() for tag in wanted}
             self._layout = None
+            self._shown.clear()
+
+    def _new_track(self) -> _Track:
+        return _Track(Course(self._max_bins, is_part=self._after > 0), self._after)
 
     @property
     def wanted(self) -> tuple[Wanted, ...]:
@@ -115,11 +138,25 @@ class ChartStore:
 
     def bins(self, tag: str) -> Bins:
         """The tag's course, empty if it is not kept; valid until more is added."""
+        if self._over is None:
+            return self.joined(tag)
+        shown = self._shown.get(tag)
+        if shown is None:
+            shown = self._shown[tag] = self._over(tag, self.joined(tag))
+        return shown
+
+    def joined(self, tag: str) -> Bins:
+        """The tag's course without what is known better."""
         track = self._tracks.get(tag)
         return NO_BINS if track is None else track.settle().bins()
 
+    def changed(self) -> None:
+        """Something else is known better."""
+        self._shown.clear()
+
     def add_piece(self, piece: HistoryPiece) -> None:
         """Takes a stretch of the past."""
+        self._shown.clear()
         tracks = {
             tag: track
             for tag in piece.tags
@@ -128,6 +165,10 @@ class ChartStore:
             and track.through == piece.after
         }
         blocks = [block for block in piece.blocks if block.first > piece.after]
+        for block in sorted(blocks, key=lambda block: not block.points):
+            begin = Clock(block.unix_ns_range[0], block.elapsed_s_range[0])
+            if block.attempt not in self.clocks and math.isfinite(begin.elapsed_s):
+                self.clocks[block.attempt] = begin
         for tag, table in of_blocks(blocks):
             if tag in tracks:
                 tracks[tag].waiting.append(table)
@@ -139,8 +180,27 @@ class ChartStore:
             track.through, track.complete = max(piece.through, covered), piece.complete
             track.newest = max(piece.newest, piece.through)
 
+    def give_up(self, tag: str, through: int) -> None:
+        """What is missing of the tag's history up to this update sequence will never come."""
+        track = self._tracks.get(tag)
+        if track is not None and not track.complete:
+            track.settle()
+            track.through, track.complete = max(track.through, through), True
+            track.is_partial = track.has_gap = True
+
+    def is_partial(self, tag: str) -> bool:
+        """Whether a part of the tag's history will never come."""
+        track = self._tracks.get(tag)
+        return track is not None and track.is_partial
+
+    def interrupt(self) -> None:
+        """What comes next does not follow what was here: what lies between is missing."""
+        for track in self._tracks.values():
+            track.complete = False
+
     def add_records(self, records: Iterable[HistoryRecord]) -> None:
         """Takes live entries of the history; only updates, supplements and points count."""
+        self._shown.clear()
         self._take(records, [track for track in self._tracks.values() if track.complete])
 
     def _take(self, records: Iterable[HistoryRecord], tracks: Sequence[_Track]) -> None:
@@ -156,13 +216,17 @@ class ChartStore:
                 alike = []
                 self._take_points(record.sequence, record.entry, tracks)
             elif isinstance(record.entry, AttemptOpened):
-                self._opened = record.entry
+                opened = record.entry
+                self.clocks[opened.attempt] = Clock(opened.unix_ns, opened.elapsed_s)
         self._take_alike(alike, tracks)
 
     def _take_alike(self, records: Sequence[HistoryRecord], tracks: Sequence[_Track]) -> None:
         """Records of one layout."""
         if not records or not tracks:
             return
+        first = records[0].entry
+        if isinstance(first, Update) and first.attempt not in self.clocks:
+            self.clocks[first.attempt] = Clock(first.unix_ns, first.elapsed_s)
         tags = records[0].tags
         if tags is not self._layout:
             self._layout = tags
@@ -182,10 +246,11 @@ class ChartStore:
             track.through = max(track.through, records[-1].sequence)
 
     def _take_points(self, sequence: int, entry: PointsUpdate, tracks: Sequence[_Track]) -> None:
+        clock = self.clocks.get(entry.attempt)
         for point in entry.frame.points:
             track = self._tracks.get(point.tag)
             if track in tracks and track is not None and sequence > track.through:
-                track.waiting.append(of_point(point, entry.attempt, self._opened))
+                track.waiting.append(of_point(point, entry.attempt, sequence, clock))
                 if len(track.waiting) >= _WAITING:
                     track.settle()
         for track in tracks:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+from unilab_sidecar.means import are_one, mean
+
 _LEVELS = " ▁▂▃▄▅▆▇█"
-_PARTS = " ▏▎▍▌▋▊▉█"
 
 
 def columns(values: Sequence[float], cells: int) -> list[float]:
@@ -16,7 +17,7 @@ def columns(values: Sequence[float], cells: int) -> list[float]:
     if count <= cells or cells <= 0:
         return list(values)
     return [
-        math.fsum(value / (last - first) for value in values[first:last])
+        mean(values[first:last])
         for first, last in (
             (cell * count // cells, (cell + 1) * count // cells) for cell in range(cells)
         )
@@ -33,15 +34,11 @@ def area(values: Sequence[float], cells: int, height: int) -> list[str]:
         return [""] * max(height, 0)
     low, high = min(shown), max(shown)
     steps = 8 * height - 1
+    is_flat = are_one(low, high)
     # A flat course lies in the middle: it is neither at its best nor at its worst. Halves are
     # subtracted, because the range of very large values need not be a number.
     levels = [
-        1
-        + (
-            round((value / 2 - low / 2) / (high / 2 - low / 2) * steps)
-            if high > low
-            else steps // 2
-        )
+        1 + (steps // 2 if is_flat else round((value / 2 - low / 2) / (high / 2 - low / 2) * steps))
         for value in shown
     ]
     return [
@@ -56,13 +53,12 @@ def sparkline(values: Sequence[float], cells: int) -> str:
 
 
 def bar(fraction: float, cells: int) -> str:
-    """A horizontal bar, exactly ``cells`` wide, blank at the right."""
+    """A horizontal bar, exactly ``cells`` wide, blank at the right. A heavy line and not a block:
+    bars below each other stay apart."""
     if not math.isfinite(fraction) or cells <= 0:
         return " " * max(cells, 0)
-    eighths = round(min(max(fraction, 0.0), 1.0) * cells * 8)
-    full, part = divmod(eighths, 8)
-    text = "█" * full + (_PARTS[part] if part else "")
-    return text + " " * (cells - len(text))
+    full, half = divmod(round(min(max(fraction, 0.0), 1.0) * cells * 2), 2)
+    return ("━" * full + "╸" * half).ljust(cells)
 
 
 def gauge(fraction: float, cells: int) -> tuple[str, str]:

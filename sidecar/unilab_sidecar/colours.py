@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from rich.segment import Segment
 from textual.color import Color
 from textual.filter import LineFilter
 
 from unilab_sidecar.viewing import THEMES
+
+_GREY = frozenset({"Monochrome", "NoColor"})
 
 
 class WithoutColour(LineFilter):
@@ -21,6 +23,16 @@ class WithoutColour(LineFilter):
             Segment(text, None if style is None else style.without_color, control)
             for text, style, control in segments
         ]
+
+
+def without_grey(filters: Sequence[LineFilter]) -> list[LineFilter]:
+    """Those of Textual except its own ones for ``NO_COLOR``, which an empty one sets too."""
+    return [one for one in filters if type(one).__name__ not in _GREY]
+
+
+def without_colour(filters: Sequence[LineFilter]) -> list[LineFilter]:
+    """The same, and no colour at all."""
+    return [*without_grey(filters), WithoutColour()]
 
 
 def wants_no_colour(environ: Mapping[str, str]) -> bool:

@@ -56,11 +56,23 @@ class Filter:
 
     def select(self, names: Sequence[str]) -> tuple[str, ...]:
         """The names that are shown, in their order."""
-        kept = list(names)
+        return tuple(names[place] for place in self.places(names))
+
+    def places(self, names: Sequence[str]) -> Sequence[int]:
+        """Where the names are that are shown, rising."""
+        kept: Sequence[int] = range(len(names))
+        words = [term for term in self.terms if term.pattern is None]
+        lowered = [name.lower() for name in names] if words else []
+        for term in words:
+            kept = [at for at in kept if (term.word in lowered[at]) != term.negated]
         # Words are cheap and leave few names for the patterns.
-        for term in sorted(self.terms, key=lambda term: term.pattern is not None):
-            kept = [name for name in kept if term.holds(name, name.lower())]
-        return tuple(kept)
+        for term in self.terms:
+            if term.pattern is not None:
+                found = term.pattern.found_in([names[at] for at in kept])
+                if not term.pattern.is_too_slow:
+                    pairs = zip(kept, found, strict=True)
+                    kept = [at for at, is_found in pairs if is_found != term.negated]
+        return kept
 
 
 @lru_cache(maxsize=64)

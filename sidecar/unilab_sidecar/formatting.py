@@ -8,18 +8,21 @@ UNKNOWN = "-"
 
 
 def value(number: float, digits: int = 4) -> str:
-    """A metric of unknown magnitude in at most ``digits + 6`` characters."""
+    """A metric of unknown magnitude in at most ``digits + 6`` characters.
+
+    ``digits`` of them, one less below 1, written out from ``1e-digits`` up to a hundred times
+    ``10**digits``, with separated thousands; only beyond that in powers of ten.
+    """
     if (word := _not_finite(number)) is not None:
         return word
     size = abs(number)
     if float(number).is_integer() and size < 10**digits:
-        return f"{number:.0f}" if size else "0"
-    if size >= 10 ** (digits + 2) or size < 10.0 ** (1 - digits):
+        return f"{number:,.0f}" if size else "0"
+    if size >= 10 ** (digits + 2) or size < 10.0**-digits:
         return f"{number:.{max(digits - 2, 0)}e}"
-    if size >= 10**digits:
-        return f"{number:,.0f}"
-    before_the_point = max(math.floor(math.log10(size)) + 1, 1)
-    return f"{number:.{digits - before_the_point + (1 if size < 1 else 0)}f}"
+    order = math.floor(math.log10(size))
+    decimals = digits - 1 - order if size >= 1 else max(digits, digits - 2 - order)
+    return f"{number:,.{max(decimals, 0)}f}"
 
 
 def fixed(number: float, decimals: int) -> str:
@@ -51,6 +54,17 @@ def milliseconds(number: float) -> str:
     return f"{number:,.2f}" if abs(number) < 1e5 else f"{number:,.0f}"
 
 
+def short_time(microseconds: float) -> str:
+    """``882 µs``, from a thousand on ``1.25 ms``, ``29.9 ms``, ``125 ms``."""
+    if (word := _not_finite(microseconds)) is not None:
+        return word
+    if abs(microseconds) < 999.5:
+        return f"{microseconds:.0f} µs"
+    ms = microseconds / 1e3
+    decimals = 2 if abs(ms) < 9.995 else 1 if abs(ms) < 99.95 else 0
+    return f"{ms:,.{decimals}f} ms"
+
+
 def percent(number: float) -> str:
     """A percentage with one decimal."""
     if (word := _not_finite(number)) is not None:
@@ -79,6 +93,22 @@ def age(seconds: float | None) -> str:
         if seconds < limit:
             return f"{seconds / size:.0f} {unit}"
     return f"{seconds / 86400:.0f} d"
+
+
+def long_ago(seconds: float) -> str:
+    """How long ago in two units, where a minute more or less is news: ``12 s``, ``1 min 4 s``,
+    ``3 h 5 min``, ``2 d 4 h``; under ten seconds whole ones too; a dash if unknown."""
+    if not math.isfinite(seconds):
+        return UNKNOWN
+    whole_s = max(int(seconds), 0)
+    for size, unit, part, less in (
+        (86400, "d", 3600, "h"),
+        (3600, "h", 60, "min"),
+        (60, "min", 1, "s"),
+    ):
+        if whole_s >= size:
+            return f"{whole_s // size} {unit} {whole_s % size // part} {less}"
+    return f"{whole_s} s"
 
 
 def _not_finite(number: float) -> str | None:

@@ -9,16 +9,17 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from unilab_sidecar.layout import Screen
-from unilab_sidecar.text import Block, Segment, width_of
+from unilab_sidecar.lines_on_demand import each
+from unilab_sidecar.text import Lines, Segment, width_of
 
 _PAIRS = {
-    "─━╌┄": "-=--",
+    "─━╸╌┄": "-=---",
     "│┤├┴└╭╮╯╰": "|++++++++",
     "●○◌◐■": "*o.%#",
     "✓✗": "vx",
     "→←↑↓↗↘": "><^v/\\",
     "▸◂▶◀▲▼": "><><^v",
-    "…·×≤≥±µ": "~-x<>~u",
+    "…·×≤≥±µ°": "~-x<>~u'",
     "▁▂▃▄▅▆▇█": "_.:-=+*#",
     "▏▎▍▌▋▊▉": "|||====",
     "░▒▓": ".:#",
@@ -28,8 +29,9 @@ GLYPHS: Mapping[str, str] = {
     for glyphs, ascii_text in _PAIRS.items()
     for glyph, plain in zip(glyphs, ascii_text, strict=True)
 }
-_DOTS = " ..::**##"
-"""For braille characters of 0 to 8 dots."""
+_ROWS = (0x09, 0x12, 0x24, 0xC0)
+"""Of a braille character, from the top: which bits are its dots."""
+_HEIGHTS = {0b0001: "'", 0b0011: "'", 0b1000: "_", 0b1100: "_", 0b0010: "-", 0b0100: "-", 0b0110: "-"}  # fmt: skip
 _BRAILLE = range(0x2800, 0x2900)
 
 
@@ -39,9 +41,9 @@ def ascii_text(text: str) -> str:
     return text if text.isascii() else "".join(map(_ascii, text))
 
 
-def ascii_lines(lines: Block) -> Block:
+def ascii_lines(lines: Lines) -> Lines:
     """:func:`ascii_text` of every segment."""
-    return [tuple(Segment(ascii_text(p.text), p.style) for p in parts) for parts in lines]
+    return each(lines, lambda parts: tuple(Segment(ascii_text(p.text), p.style) for p in parts))
 
 
 def ascii_screen(screen: Screen) -> Screen:
@@ -55,5 +57,15 @@ def _ascii(character: str) -> str:
     if (plain := GLYPHS.get(character)) is not None:
         return plain
     if ord(character) in _BRAILLE:
-        return _DOTS[(ord(character) - 0x2800).bit_count()]
+        return _of_dots(ord(character) - 0x2800)
     return "?" * width_of(character)
+
+
+def _of_dots(dots: int) -> str:
+    """A line stays a line at its height; what is steep or full is a mark of its own."""
+    if not dots:
+        return " "
+    if dots.bit_count() > 5:
+        return "#"
+    heights = sum(1 << place for place, bits in enumerate(_ROWS) if dots & bits)
+    return _HEIGHTS.get(heights, "|")

@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
-from unilab_sidecar.grouping import Group, Label, grouped
-from unilab_sidecar.picture import Metric, Reading
+from unilab_schema.identity import RunInfo
+from unilab_sidecar.grouping import Group, grouped
+from unilab_sidecar.metric_group import Labels, MetricGroup, Readings, of_readings
 
 
 class GroupedReadings:
     """Groups are made anew only when there are other tags."""
 
     def __init__(self) -> None:
-        self._tags: frozenset[str] | None = None
-        self._groups: dict[Group, list[Label]] = {}
+        self._of: tuple[frozenset[str], str, str] | None = None
+        self._groups: dict[Group, Labels] = {}
 
-    def metrics(self, readings: dict[str, Reading]) -> dict[Group, tuple[Metric, ...]]:
+    def metrics(self, readings: Readings, run: RunInfo) -> dict[Group, MetricGroup]:
         """What there is of each group, in its order."""
-        tags = frozenset(readings)
-        if self._tags != tags:
-            self._tags, self._groups = tags, grouped(tags)
-        return {
-            group: tuple(Metric(label, tag, readings[tag], unit) for tag, label, unit in labels)
-            for group, labels in self._groups.items()
-        }
+        of = frozenset(readings), run.algorithm, run.reward_tag
+        if self._of != of:
+            groups = grouped(*of)
+            self._of = of
+            self._groups = {group: Labels(labels) for group, labels in groups.items()}
+        return {group: of_readings(labels, readings) for group, labels in self._groups.items()}

@@ -13,6 +13,7 @@ import numpy as np
 
 from unilab_schema.phases import all_learner_slices
 from unilab_schema.timing import LearnerTimeline
+from unilab_sidecar.of_tags import OfTags
 from unilab_sidecar.window import Values
 
 _PHASES = frozenset(phase.tag for phase in all_learner_slices())
@@ -23,20 +24,20 @@ class HappenedPhases:
 
     def __init__(self) -> None:
         self._never = set(_PHASES)
-        self._places: dict[tuple[str, ...], list[int]] = {}
+        self._places = OfTags(self._places_of)
 
     def add(self, tags: tuple[str, ...], values: Values) -> None:
         """Takes the values of an update, a supplement or a snapshot."""
         if not self._never:
             return
-        places = self._places.get(tags)
-        if places is None:
-            places = [place for place, tag in enumerate(tags) if tag in self._never]
-            self._places[tags] = places
+        places = self._places.of(tags)
         # A NaN is not 0 either: something was measured.
         if places and np.any(values[places] != 0.0):
             self._never -= {tags[place] for place in places if values[place] != 0.0}
-            self._places.clear()
+            self._places.forget()
+
+    def _places_of(self, tags: tuple[str, ...]) -> list[int]:
+        return [place for place, tag in enumerate(tags) if tag in self._never]
 
     def only(self, timeline: LearnerTimeline | None) -> LearnerTimeline | None:
         """The timeline without the rows of what never happened; its sums stay as they are."""
@@ -47,4 +48,4 @@ class HappenedPhases:
     def add_newest(self, tags: Iterable[str], values: Iterable[float]) -> None:
         """Takes the newest value of each tag, from before this viewer joined."""
         self._never -= {tag for tag, value in zip(tags, values, strict=True) if value != 0.0}
-        self._places.clear()
+        self._places.forget()

@@ -28,9 +28,17 @@ class JsonTeller:
         self._interval_s = interval_s
         self._wanted = wanted
         self._said_s = -math.inf
+        self._has_found = True
+
+    @property
+    def has_found(self) -> bool:
+        """Whether what was said last had a metric that passes the filter."""
+        return self._has_found
 
     def once(self, picture: Picture) -> list[str]:
         """The object of this moment."""
+        passes = parse_filter(self._wanted).passes
+        self._has_found = not self._wanted or any(map(passes, picture.readings))
         return [json_line(picture, self._wanted)]
 
     def tell(self, picture: Picture, now_s: float, *, is_over: bool) -> list[str]:
@@ -71,8 +79,22 @@ def json_line(picture: Picture, wanted: str = "") -> str:
             "expected": picture.ranks_expected,
             "missing": picture.missing_ranks,
         },
+        "unread": picture.unread,
         "silent_s": _number(picture.silent_s),
         "alerts": [{"text": alert.text, "level": alert.style} for alert in alerts(picture)],
+        "alerts_open": picture.own_alerts[1],
+        "open_alerts": [
+            {
+                "id": one.alert or None,
+                "rule": one.rule,
+                "subject": one.subject,
+                "severity": one.severity,
+                "text": one.text,
+                "iteration": one.iteration,
+                "since_unix_s": one.unix_ns / 1e9 if one.unix_ns else None,
+            }
+            for one in picture.own_alerts[0]
+        ],
         "bottleneck": None if found is None else found.text,
         "metrics": {
             tag: {"value": _number(reading.value), "age_s": _age(reading.stale_s, picture)}

@@ -15,7 +15,8 @@ class KeyHelp(NamedTuple):
 
 
 def edge_hint(keys: Sequence[KeyHelp], width: int) -> str:
-    """As many of them, from the first one on, as fit on the edge of a frame ``width`` cells wide."""
+    """As many of them, from the first one on, as fit on the edge of a frame ``width`` cells
+    wide."""
     hint = ""
     for key in keys:
         longer = f"{hint} · " * bool(hint) + f"{key.keys} {key.short}"

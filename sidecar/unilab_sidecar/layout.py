@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from unilab_sidecar.text import Block
+from unilab_sidecar.text import Lines
 
 BESIDE_FROM = 96
 """Columns from which panels stand beside each other."""
@@ -21,4 +21,4 @@ class Screen(NamedTuple):
 
     title: str
     hint: str
-    lines: Block
+    lines: Lines

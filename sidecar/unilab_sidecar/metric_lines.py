@@ -4,16 +4,22 @@ The lines are sorted by name, and so are those that are appended later: only of 
 Beside the tags, which are the run's own, these names stand for the run itself: ``alert``,
 ``bottleneck``, ``dropped``, ``elapsed_s``, ``env_steps``, ``eta_s``, ``iteration``,
 ``max_iterations``, ``ranks_expected``, ``ranks_reported``, ``state``. Name and age have no blanks
-(in a name they are ``\x20``), so that a value, which may have some, is what stands between them.
+(in a name they are ``\x20``), so that a value, which may have some, is what stands between them. A
+metric's is its number and, where the unit is known and worth saying, a blank and that:
+``Perf/learning_time 0.036 s 0.2s``. The number is the second word, the age the last one.
 """
 
 from __future__ import annotations
 
 import math
+from functools import lru_cache
 
+from unilab_schema.known_names import NAMES
+from unilab_schema.metrics import MetricTable
 from unilab_sidecar import formatting
 from unilab_sidecar.alerts import alerts
 from unilab_sidecar.filtering import parse_filter
+from unilab_sidecar.grouping import unit_by_name
 from unilab_sidecar.picture import Picture
 from unilab_sidecar.standing import is_training, words
 from unilab_sidecar.text import clean
@@ -30,6 +36,12 @@ class MetricTeller:
         self._filter = parse_filter(wanted)
         self._said: dict[str, str] = {}
         self._said_s = -math.inf
+        self._has_found = True
+
+    @property
+    def has_found(self) -> bool:
+        """Whether what was said last had a metric that passes the filter."""
+        return self._has_found
 
     def once(self, picture: Picture) -> list[str]:
         """A line per metric, sorted."""
@@ -50,13 +62,40 @@ class MetricTeller:
         now = UNKNOWN if picture.age_s is None else _age(picture.age_s)
         for tag, reading in picture.readings.items():
             age = now if reading.stale_s is None else _age(reading.stale_s)
-            rows.append((name(tag), number(reading.value), age))
-        return sorted(row for row in rows if self._filter.passes(row[0]))
+            value = number(reading.value) + unit(tag)
+            rows.append((name(tag), value, age))
+        found = sorted(row for row in rows if self._filter.passes(row[0]))
+        self._has_found = bool(found)
+        return found
 
 
 def name(tag: str) -> str:
     """The tag without anything that a terminal acts on, and without blanks."""
     return clean(tag).replace(" ", "\\x20") or "\\x00"
+
+
+_OF_THE_UPDATE = frozenset(
+    {"bottleneck", "elapsed_s", "env_steps", "eta_s"}
+    | {"iteration", "ranks_expected", "ranks_reported"}
+)
+"""As old as the newest update that was read; the others are as of the last announcement."""
+
+
+_UNITS = {one: one for one in ("ms", "s", "us", "%", "bytes", "W", "°C", "rows/s")} | {
+    "env steps/s": "steps/s"
+}
+"""Of the metric table. What is counted says its name; what is none of these has no short one."""
+_TABLE = MetricTable()
+
+
+@lru_cache(maxsize=1 << 15)
+def unit(tag: str) -> str:
+    """Of a tag's numbers, with a blank before it; empty if it is not known."""
+    spec = _TABLE.spec(tag)
+    if spec is None and tag in NAMES["steps_per_s"]:
+        return " steps/s"
+    known = _UNITS.get(spec.unit, "") if spec is not None else unit_by_name(tag)
+    return f" {known}" if known else ""
 
 
 def number(value: float) -> str:
@@ -83,8 +122,13 @@ def _of_run(picture: Picture) -> list[tuple[str, str, str]]:
         "ranks_reported": picture.ranks_reported if picture.iteration is not None else None,
         "state": words(picture),
     }
+    of_update = UNKNOWN if picture.age_s is None else _age(picture.age_s)
     age = UNKNOWN if picture.ended is not None else _age(picture.silent_s)
-    return [(key, str(value), age) for key, value in values.items() if value is not None]
+    return [
+        (key, str(value), of_update if key in _OF_THE_UPDATE else age)
+        for key, value in values.items()
+        if value is not None
+    ]
 
 
 def _seconds(seconds: float | None) -> str | None:

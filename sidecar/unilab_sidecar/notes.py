@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import math
 from collections import deque
+from collections.abc import Iterable
 from dataclasses import dataclass, field
+from itertools import islice
 
+from unilab_schema.alerts import ALERT
 from unilab_schema.frames import EventFrame
 from unilab_schema.identity import SourceKey
 from unilab_schema.updates import EventUpdate
@@ -13,7 +16,9 @@ from unilab_sidecar.picture import Note, Progress
 
 KEPT = 50
 MAX_REFUSED = 64
-_SHOWN_KINDS = frozenset({"status", "checkpoint", "training_started", "warning"})
+_OWN_KINDS = frozenset({"status", "checkpoint", "training_started", "warning"})
+_FACTS = 4
+_QUIET_KINDS = frozenset({"config", "file", "summary"})
 _WORDS = {"training_started": "training started", "checkpoint": "checkpoint saved"}
 
 
@@ -28,12 +33,14 @@ class _Entry:
 class Notes:
     """The last events of the run, oldest first: each once, whatever number of sources said it.
 
-    What could not be logged is kept apart: many refusals must not push out what happened.
+    What could not be logged is kept apart, and events of the training's own kinds: many of them
+    must not push out the others.
     """
 
     def __init__(self) -> None:
         self._events: deque[_Entry] = deque(maxlen=KEPT)
         self._refusals: deque[_Entry] = deque(maxlen=KEPT)
+        self._others: deque[_Entry] = deque(maxlen=KEPT)
         self._refused: dict[str, None] = {}
         self._refused_more = 0
         self._count = 0
@@ -64,12 +71,36 @@ class Notes:
             self._progress = None
         elif frame.kind == "status":
             self._progress = _progress(frame) or self._progress
-        if frame.kind not in _SHOWN_KINDS and event.source is not None:
+        if frame.kind in _QUIET_KINDS and event.source is not None:
             return
-        refused = _is_refusal(frame)
-        if refused:
+        if _is_refusal(frame):
             self._refuse(frame.text.partition(": ")[0])
-        self._keep(self._refusals if refused else self._events, event)
+            self._keep(self._refusals, event)
+        elif frame.kind in _OWN_KINDS or event.source is None:
+            self._keep(self._events, event)
+        else:
+            self._keep(self._others, event)
+
+    def earlier(self, entries: Iterable[object]) -> None:
+        """Takes the events among entries from before the first one that is here, in order."""
+        before = Notes()
+        for entry in entries:
+            if isinstance(entry, EventUpdate):
+                before.add(entry)
+        for kept, older in (
+            (self._events, before._events),
+            (self._refusals, before._refusals),
+            (self._others, before._others),
+        ):
+            for one in reversed(older):
+                if len(kept) == KEPT:
+                    break
+                one.order -= before._count
+                kept.appendleft(one)
+        names = dict.fromkeys((*before._refused, *self._refused))
+        beyond = max(len(names) - MAX_REFUSED, 0)
+        self._refused = dict.fromkeys(list(names)[:MAX_REFUSED])
+        self._refused_more += before._refused_more + beyond
 
     def started(self) -> None:
         """An update is there, so warm-up is over."""
@@ -77,7 +108,9 @@ class Notes:
 
     def all(self, reference_unix_ns: int | None) -> tuple[Note, ...]:
         """The notes with their ages at ``reference_unix_ns``, on the aggregator's wall clock."""
-        entries = sorted((*self._events, *self._refusals), key=lambda entry: entry.order)
+        entries = sorted(
+            (*self._events, *self._refusals, *self._others), key=lambda entry: entry.order
+        )
         return tuple(_note(entry, reference_unix_ns) for entry in entries)
 
     def _keep(self, entries: deque[_Entry], event: EventUpdate) -> None:
@@ -117,13 +150,25 @@ def _note(entry: _Entry, reference_unix_ns: int | None) -> Note:
         age_s = max(reference_unix_ns - frame.unix_ns, 0) / 1e9
     return Note(
         frame.kind,
-        frame.text or _WORDS.get(frame.kind, frame.kind),
+        frame.text or _WORDS.get(frame.kind) or _facts(frame) or frame.kind,
         age_s,
         frame.iteration,
         tuple(sorted({source.rank for source in entry.sources})),
         _is_refusal(frame),
         entry.attempt,
+        _severity(frame),
     )
+
+
+def _facts(frame: EventFrame) -> str:
+    """What a training has told without a sentence."""
+    return ", ".join(f"{name} {value}" for name, value in islice(frame.data.items(), _FACTS))
+
+
+def _severity(frame: EventFrame) -> str:
+    if frame.kind != ALERT:
+        return ""
+    return "warn" if frame.data.get("severity") == "warn" else "bad"
 
 
 def _progress(frame: EventFrame) -> Progress | None:

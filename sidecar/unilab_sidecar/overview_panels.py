@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
-from functools import lru_cache
 
-from unilab_sidecar.filtering import parse_filter
+from unilab_sidecar.metric_group import group_of
 from unilab_sidecar.picture import Metric, Picture
 from unilab_sidecar.text import Line, Segment
 
@@ -63,10 +63,8 @@ def filtered(picture: Picture, text: str) -> Picture:
     if not text.strip():
         return picture
 
-    def kept(metrics: tuple[Metric, ...]) -> tuple[Metric, ...]:
-        names = tuple(m.tag if m.label == m.tag else f"{m.tag} {m.label}" for m in metrics)
-        passing = _passing(names, text)
-        return tuple(one for one, passes in zip(metrics, passing, strict=True) if passes)
+    def kept(metrics: Sequence[Metric]) -> Sequence[Metric]:
+        return group_of(metrics).passing(text)
 
     return replace(
         picture,
@@ -77,13 +75,6 @@ def filtered(picture: Picture, text: str) -> Picture:
         others=kept(picture.others),
         rewards=replace(picture.rewards, terms=kept(picture.rewards.terms)),
     )
-
-
-@lru_cache(maxsize=32)
-def _passing(names: tuple[str, ...], text: str) -> tuple[bool, ...]:
-    """The same question again, which comes twice a second about thousands of tags, is cheap."""
-    wanted = parse_filter(text)
-    return tuple(wanted.passes(name) for name in names)
 
 
 def counted(picture: Picture) -> int:

@@ -11,30 +11,30 @@ from collections import deque
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-import numpy as np
-
-from unilab_schema.control import Epoch, Head, Snapshot
+from unilab_metrics.subscribe.values_before import snapshot_of
+from unilab_schema.control import Epoch, Head
 from unilab_schema.identity import RunInfo
-from unilab_schema.updates import AttemptOpened, BinBlock, EventUpdate, RunEnded, Update
+from unilab_schema.updates import AttemptOpened, EventUpdate, RunEnded, Update
 from unilab_sidecar.batch import Batch
 from unilab_sidecar.moment import Moment
 from unilab_sidecar.picture import Picture
 from unilab_sidecar.series import Series
+from unilab_sidecar.training_clock import TrainingClock
 
 if TYPE_CHECKING:
     from unilab_metrics.subscribe.history import HistoryRecord
 
-_MOST_MILESTONES = 400
+_MOST_KEPT = 400
 _NOBODY = Epoch(b"", 0)
 
 
-class Milestones:
-    """The entries that a stretch of the last seconds lacks and a picture needs: starts of attempts,
-    and events. One owner, no locks; the oldest ones go."""
+class StartsAndEvents:
+    """Of attempts: what a stretch of the last seconds lacks and a picture needs. One owner, no
+    locks; the oldest ones go."""
 
     def __init__(self) -> None:
-        self._starts: deque[HistoryRecord] = deque(maxlen=_MOST_MILESTONES)
-        self._events: deque[HistoryRecord] = deque(maxlen=_MOST_MILESTONES)
+        self._starts: deque[HistoryRecord] = deque(maxlen=_MOST_KEPT)
+        self._events: deque[HistoryRecord] = deque(maxlen=_MOST_KEPT)
 
     def add(self, records: Iterable[HistoryRecord]) -> None:
         """Takes entries that have come, in any order; those that are here already are passed
@@ -56,52 +56,62 @@ def _put(kept: deque[HistoryRecord], record: HistoryRecord) -> None:
         kept.append(record)
 
 
-def batches(moment: Moment, before: Iterable[HistoryRecord], head: Head | None) -> list[Batch]:
+def batches(
+    moment: Moment,
+    before: Iterable[HistoryRecord],
+    head: Head | None,
+    clock: TrainingClock | None = None,
+) -> list[Batch]:
     """What a series has to take for the picture of the moment. ``before``: starts and events that
-    lie before its entries. ``head``: the newest announcement of the run, if there is one."""
+    lie before its entries. ``head``: the newest announcement of the run, if there is one. ``clock``:
+    when the training began, as far as that is known."""
     made: list[Batch] = []
     if snapshot := snapshot_of(moment.blocks):
         made.append(Batch(snapshot=snapshot))
     if earlier := tuple(before):
         made.append(Batch(earlier))
-    made.append(Batch(moment.records, head_at(moment, earlier, head), connected=True))
+    then = head_at(moment, earlier, head, clock)
+    made.append(Batch(moment.records, then, connected=True))
     return made
 
 
 def picture_of(
-    moment: Moment, before: Iterable[HistoryRecord], head: Head | None, run_dir: str = ""
+    moment: Moment,
+    before: Iterable[HistoryRecord],
+    head: Head | None,
+    run_dir: str = "",
+    clock: TrainingClock | None = None,
 ) -> Picture:
     """The run as it stood at the moment."""
     series = Series(run_dir)
-    for batch in batches(moment, before, head):
+    for batch in batches(moment, before, head, clock):
         series.add(batch)
     return series.picture()
 
 
-def snapshot_of(blocks: tuple[BinBlock, ...]) -> Snapshot | None:
-    """The last values of a block of the history, with its last update sequence."""
-    if not blocks:
-        return None
-    tags = tuple(tag for block in blocks for tag in block.tags)
-    values = b"".join(block.latest for block in blocks)
-    updates = np.full(len(tags), blocks[-1].last, dtype="<i8").tobytes()
-    return Snapshot(0, _NOBODY, blocks[-1].last, tags, values, updates)
-
-
-def head_at(moment: Moment, before: tuple[HistoryRecord, ...], head: Head | None) -> Head:
+def head_at(
+    moment: Moment,
+    before: tuple[HistoryRecord, ...],
+    head: Head | None,
+    clock: TrainingClock | None = None,
+) -> Head:
     """The announcement of that moment; who was at work then, nobody knows any more."""
     updates = [r.entry for r in moment.records if isinstance(r.entry, Update)]
     last = updates[-1] if updates else None
-    run, attempt = RunInfo() if head is None else head.run, 1
+    run, attempt, earlier_s = RunInfo() if head is None else head.run, 1, 0.0
     unix_ns = 0
     for record in (*before, *moment.records):
         entry = record.entry
         if isinstance(entry, AttemptOpened):
-            run, attempt = entry.run, entry.attempt
+            run, attempt, earlier_s = entry.run, entry.attempt, entry.elapsed_s
         if isinstance(entry, AttemptOpened | Update | RunEnded):
             unix_ns = entry.unix_ns
         elif isinstance(entry, EventUpdate):
             unix_ns = max(unix_ns, entry.frame.unix_ns)
+    attempt_iteration = None
+    if head is not None and head.attempt == attempt:
+        # It may know more than was known at the start.
+        run, attempt_iteration = head.run, head.attempt_iteration
     end = moment.records[-1].entry if moment.records else None
     return Head(
         _NOBODY if head is None else head.epoch,
@@ -115,4 +125,8 @@ def head_at(moment: Moment, before: tuple[HistoryRecord, ...], head: Head | None
         0 if last is None else last.sealed_mono_ns,
         unix_ns,
         end.status if isinstance(end, RunEnded) else None,
+        training_s=None if last is None or clock is None else clock.at(last),
+        first_iteration=None if head is None else head.first_iteration,
+        earlier_s=earlier_s,
+        attempt_iteration=attempt_iteration,
     )

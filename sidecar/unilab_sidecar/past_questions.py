@@ -10,16 +10,17 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Protocol
 
 from unilab_metrics.subscribe.asking import NoAnswer
-from unilab_schema.control import Blocks
-from unilab_schema.updates import BLOCK_ENTRIES, BinBlock
+from unilab_schema.requests import Blocks
+from unilab_schema.updates import BLOCK_ENTRIES, BinBlock, Update
 from unilab_sidecar.chart_store import HistoryPiece
+from unilab_sidecar.earlier_events import StretchAnswering
 from unilab_sidecar.moment import Moment, is_enough
 
 if TYPE_CHECKING:
     from unilab_metrics.subscribe.history import HistoryRecord
-    from unilab_metrics.subscribe.past_files import Stretch
 
 _STRETCH = 1000
+_DETAIL = 4000
 _SHORT = 16 * BLOCK_ENTRIES
 """Of a run of so few entries, blocks would make a picture of steps."""
 _FIRST_BACK = 128
@@ -27,7 +28,7 @@ _MOST_BACK = 16_384
 """Entries before a moment; a window with more of them is shown in part."""
 
 
-class PastAnswering(Protocol):
+class PastAnswering(StretchAnswering, Protocol):
     """What these questions need of ``unilab_metrics.subscribe.Subscriber``."""
 
     @property
@@ -41,10 +42,6 @@ class PastAnswering(Protocol):
 
     def bins(self, tags: tuple[str, ...], after: int) -> Blocks | NoAnswer | None:
         """A part of the history in brief."""
-        ...
-
-    def stretch(self, after: int, limit: int) -> Stretch | NoAnswer | None:
-        """Entries of the history."""
         ...
 
 
@@ -65,7 +62,7 @@ class CourseQuestion:
         wanted_through = self.records_through or (newest if newest <= _SHORT else 0)
         if wanted_through > self.after:
             limit = min(wanted_through - self.after, _STRETCH)
-            found = source.stretch(self.after, limit)
+            found = source.stretch(self.after, limit, self.tags)
             if found is None or isinstance(found, NoAnswer):
                 return found
             through = found.last
@@ -118,9 +115,47 @@ class CourseQuestion:
 
 
 @dataclass(frozen=True, slots=True)
+class DetailQuestion:
+    """The entries of ``tags`` behind the update sequence ``after`` one by one; up to ``through``,
+    or as far as they have been handed over if that is 0."""
+
+    tags: tuple[str, ...]
+    after: int
+    through: int = 0
+
+    def put(self, source: PastAnswering) -> HistoryPiece | NoAnswer | None:
+        """Called in the feed's thread, again and again until there is an answer."""
+        wanted_through = self.through or source.cursor or 0
+        left = wanted_through - self.after
+        found = source.stretch(self.after, min(left, _DETAIL), self.tags) if left > 0 else None
+        if found is None and left > 0:
+            return None
+        if isinstance(found, NoAnswer):
+            return found
+        through = self.after if found is None else found.last
+        if through == self.after:
+            # Nobody can read what lies there, or there is nothing yet.
+            through = max(wanted_through, self.after)
+        records = () if found is None else found.records
+        done = through >= wanted_through
+        return HistoryPiece(
+            self.tags, self.after, through, (), records, source.newest(), complete=done
+        )
+
+    def following(self, piece: HistoryPiece) -> DetailQuestion | None:
+        """What is asked next, ``None`` when everything is told."""
+        return None if piece.complete else replace(self, after=piece.through)
+
+
+def _is_update(record: HistoryRecord) -> bool:
+    return isinstance(record.entry, Update)
+
+
+@dataclass(frozen=True, slots=True)
 class MomentQuestion:
-    """The run when it had come to the update sequence ``at`` (beyond its end: its newest). The
-    rest is how far the answer is: ``begin`` and ``records``, entries behind ``begin``."""
+    """The run when it had come to the update sequence ``at`` (beyond its end: its newest; before
+    its first iteration: that one, because there is nothing to see before it). The rest is how far
+    the answer is: ``begin`` and ``records``, entries behind ``begin``."""
 
     at: int
     back: int = 0
@@ -143,12 +178,21 @@ class MomentQuestion:
             return replace(self, at=at, back=back, reached=reached, records=(*self.records, *fresh))
         if begin > 0 and back < _MOST_BACK and not is_enough(self.records):
             return MomentQuestion(at, back * 4)
+        if begin == 0 and at < newest and not any(_is_update(one) for one in self.records):
+            found = source.stretch(at, min(newest - at, _STRETCH))
+            if found is None or isinstance(found, NoAnswer):
+                return found
+            first = next((one.sequence for one in found.records if _is_update(one)), found.last)
+            fresh = tuple(one for one in found.records if one.sequence <= first)
+            if first > at:
+                kept = (*self.records, *fresh)
+                return replace(self, at=first, back=first, reached=first, records=kept)
         block_first = begin // BLOCK_ENTRIES * BLOCK_ENTRIES + 1 - BLOCK_ENTRIES
         if block_first < 1:
             return self._moment(at, (), newest)
         told = source.bins((), block_first - 1)
-        if told is None:
-            return None
+        if told is None or (isinstance(told, NoAnswer) and told.may_come):
+            return told
         blocks = () if isinstance(told, NoAnswer) else told.blocks
         return self._moment(at, tuple(b for b in blocks if b.first == block_first), newest)
 

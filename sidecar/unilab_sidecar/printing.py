@@ -6,6 +6,7 @@ import os
 import signal
 import sys
 import threading
+from collections.abc import Sequence
 from pathlib import Path
 from types import FrameType
 from typing import TextIO
@@ -16,12 +17,24 @@ from unilab_sidecar.feed import Feed
 from unilab_sidecar.plain import Teller, run_plain
 
 
-def run_printed(feed: Feed, teller: Teller, *, once: bool, wait: bool) -> Failure | None:
-    """Writes what ``teller`` says until the run is over, SIGINT or SIGTERM; see
-    :func:`unilab_sidecar.plain.run_plain`. Belongs to the main thread."""
+def run_printed(
+    feed: Feed,
+    teller: Teller,
+    *,
+    once: bool,
+    wait: bool,
+    stays: bool = False,
+    is_past: bool = False,
+    first_lines: Sequence[str] = (),
+) -> Failure | None:
+    """Writes ``first_lines``, and what ``teller`` says until the run is over, SIGINT or SIGTERM; see
+    :func:`unilab_sidecar.plain.run_plain`. Of SIGTERM it says so, without a text. Belongs to the
+    main thread."""
     stopped = threading.Event()
+    told: list[int] = []
 
-    def stop(_number: int, _frame: FrameType | None) -> None:
+    def stop(number: int, _frame: FrameType | None) -> None:
+        told.append(number)
         stopped.set()
 
     for number in (signal.SIGINT, signal.SIGTERM):
@@ -41,7 +54,24 @@ def run_printed(feed: Feed, teller: Teller, *, once: bool, wait: bool) -> Failur
             raise _OutputError(error) from error
 
     try:
-        return run_plain(feed, write, once=once, wait=wait, teller=teller, stopped=stopped.is_set)
+        for line in first_lines:
+            write(line)
+        failure = run_plain(
+            feed,
+            write,
+            once=once,
+            wait=wait,
+            stays=stays,
+            is_past=is_past,
+            teller=teller,
+            stopped=stopped.is_set,
+        )
+        if failure is None and signal.SIGTERM in told:
+            return Failure("", 128 + signal.SIGTERM)
+        if told and output.isatty():
+            # The terminal has written ^C, and a shell goes on behind it.
+            write("")
+        return failure
     except _OutputError as error:
         turn_off(output)
         return error.failure

@@ -7,8 +7,9 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 from unilab_schema.identity import LEARNER, SourceKey
+from unilab_schema.known_names import STEPS_PER_S, tag_of
 from unilab_sidecar import formatting
-from unilab_sidecar.rank_table import STEPS_PER_S, RankLine, RankTable
+from unilab_sidecar.rank_table import STANDING, RankLine, RankTable, at_work
 from unilab_sidecar.text import Line, Segment, Style, clean, left, line, right, width_of
 
 STATES: dict[str, tuple[str, str, Style]] = {
@@ -16,6 +17,8 @@ STATES: dict[str, tuple[str, str, Style]] = {
     "awaited": ("◌", "awaited", "accent"),
     "silent": ("s", "silent", "warn"),
     "finished": ("f", "finished", "dim"),
+    "failed": ("X", "failed", "bad"),
+    "stopped": ("q", "stopped", "warn"),
     "lost": ("L", "lost", "bad"),
     "gone": ("L", "gone", "bad"),
 }
@@ -77,15 +80,20 @@ def columns(
         if _taken(kept) > width:
             kept.remove(least)
     room = width - _taken(kept)
-    phase, steps = _phase(width), Column("Steps/s", 10, _steps)
+    work = Column("Work", 9, _short_work) if is_narrow else Column("Work", 11, _work)
+    # Without waits to take out it is the wall.
+    works = [work] if table.without_sync else []
+    is_anybody = bool(at_work(table))
+    steps = Column("Steps/s", 10, _of_the_past(_steps) if is_anybody else _steps)
+    phase = _phase(width)
     iteration = Column("iteration", 11, _iteration)
     of_tags = [_of_tag(tag, table) for tag in tags]
-    others = [phase, iteration, steps]
-    for column in (*of_tags, *others) if are_chosen else (*others, *of_tags):
+    others = [*works, phase, iteration, steps]
+    for column in (*works, *of_tags, *others[len(works) :]) if are_chosen else (*others, *of_tags):
         if room >= column.cells + _GAP:
             room -= column.cells + _GAP
             kept.append(column)
-    order = [name, state, age, iteration, behind, wall, phase, steps, *of_tags, mark]
+    order = [name, state, age, iteration, behind, wall, *works, phase, steps, *of_tags, mark]
     return [column for column in order if column in kept]
 
 
@@ -159,7 +167,20 @@ def _wall(one: RankLine) -> Segment:
 
 
 def _short_wall(one: RankLine) -> Segment:
-    shown = _wall(one)
+    return _without_unit(_wall(one))
+
+
+def _work(one: RankLine) -> Segment:
+    if one.work_ms is None:
+        return Segment(formatting.UNKNOWN if one.is_learner else "", "dim")
+    return Segment(f"{formatting.milliseconds(one.work_ms)} ms", "plain")
+
+
+def _short_work(one: RankLine) -> Segment:
+    return _without_unit(_work(one))
+
+
+def _without_unit(shown: Segment) -> Segment:
     return Segment(shown.text.removesuffix(" ms"), shown.style)
 
 
@@ -194,11 +215,15 @@ def _phase(width: int) -> Column:
 
 
 def _ms(milliseconds: float, cells: int) -> str:
-    return right(formatting.value(milliseconds, 3), cells)
+    # Points below each other, as long as the whole fits.
+    shown = f"{milliseconds:,.1f}"
+    if not 1 <= milliseconds < 10**5 or len(shown) > cells:
+        shown = formatting.value(milliseconds, 3)
+    return right(shown, cells)
 
 
 def _steps(one: RankLine) -> Segment:
-    known = one.values.get(STEPS_PER_S)
+    known = one.values.get(tag_of("steps_per_s", one.values) or STEPS_PER_S)
     if known is None:
         return Segment(formatting.UNKNOWN if one.is_learner else "", "dim")
     return Segment(formatting.rate(known.value), number(known.value).style)
@@ -216,4 +241,16 @@ def _of_tag(tag: str, table: RankTable) -> Column:
             return Segment(f"({shown.text})", "dim" if math.isfinite(known.value) else "bad")
         return shown
 
-    return Column(tag_title(tag), _TAG_CELLS, cell)
+    return Column(tag_title(tag), _TAG_CELLS, _of_the_past(cell) if at_work(table) else cell)
+
+
+def _of_the_past(cell: Callable[[RankLine], Segment]) -> Callable[[RankLine], Segment]:
+    """While others are at work, the last value of who is not stands in parentheses."""
+
+    def marked(one: RankLine) -> Segment:
+        shown = cell(one)
+        if one.state in STANDING or shown.text in ("", formatting.UNKNOWN) or shown.text[0] == "(":
+            return shown
+        return Segment(f"({shown.text})", "dim")
+
+    return marked

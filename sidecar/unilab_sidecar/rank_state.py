@@ -21,7 +21,7 @@ KEYS = (
     KeyHelp("/", "choose tags", "choose tags: words, !not, /regex/"),
     KeyHelp("c", "collectors", "collectors below their learners, or only those in trouble"),
     KeyHelp("↑ ↓", "scroll", "scroll by a row; Page Up, Page Down, Home, End"),
-    KeyHelp("Del", "remove", "the last chosen tag away"),
+    KeyHelp("Del", "remove", "remove the tag that was chosen last"),
     KeyHelp("Esc", "back", "back to the first row"),
 )
 

@@ -2,42 +2,45 @@
 
 How slow a rank is, is the time that it works: its iteration wall without its wait in gradient
 collectives, where every rank measures that; else a rank that keeps the others waiting would look
-like them. It is a mean over the answers of the last seconds, so that the mark does not jump about.
+like them. All of it is made of the same means over the answers of the last seconds, so that a phase
+fits its wall and the mark does not jump about; ages and iterations are the newest.
 """
 
 from __future__ import annotations
 
 import math
-import struct
-from collections import deque
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from unilab_metrics.subscribe.asking import NoAnswer
-from unilab_schema.control import RankValues, SourceStatus
+from unilab_schema.control import SourceStatus
 from unilab_schema.identity import LEARNER, SourceKey
+from unilab_schema.known_names import STEPS_PER_S, tag_of
 from unilab_schema.phases import (
     ITERATION_WALL,
     PhaseSpec,
-    all_learner_slices,
     collector_phases,
     family_of,
-    learner_phases,
+    learner_slices,
 )
 from unilab_schema.rank_values import RankRow, RankSpread
+from unilab_schema.requests import RankValues
+from unilab_sidecar.means import mean
 from unilab_sidecar.questions import Answer
+from unilab_sidecar.rank_ending import as_told, at_the_end
+from unilab_sidecar.rank_means import RankMeans, spreads_of
+from unilab_sidecar.source_states import shown_state
 
-STEPS_PER_S = "Perf/total_fps"
 GRADIENT_SYNC_MS = "Perf/dp_gradient_sync_ms_per_rank"
 STALE_S = 2.0
 """A value so much older than its source's newest one is of an earlier iteration."""
-PACE_NS = 2_500_000_000
 STANDING = frozenset({"live", "silent", "awaited"})
 
 
 class RankValue(NamedTuple):
-    """``is_stale``: the source has sent newer values without this tag."""
+    """``value``: a mean, see ``rank_means``; ``age_s``: of the newest one. ``is_stale``: the source
+    has sent newer values without this tag."""
 
     value: float
     age_s: float
@@ -55,8 +58,8 @@ class SlowestPhase(NamedTuple):
 @dataclass(frozen=True, slots=True)
 class RankLine:
     """One source. ``age_s``: since its newest frame, else its last message; ``None`` if nobody
-    knows. ``behind``: iterations behind the newest learner. ``work_ms``: of a learner's iteration,
-    as in the module's words; ``over``: how much that is over the mean, as a fraction."""
+    knows. ``behind``: iterations behind the newest learner. ``wall_ms`` and ``work_ms``: of a
+    learner's iteration, as in the module's words; ``over``: how much the work is over the mean, as a fraction."""
 
     key: SourceKey
     state: str
@@ -78,7 +81,9 @@ class RankLine:
 @dataclass(frozen=True, slots=True)
 class RankTable:
     """``lines`` by rank, learners before their collectors. ``spreads``: each tag over the sources
-    that are not lost. ``expected``: learner ranks of the run, 0 if nobody says. ``slowest``: the
+    that are not lost; ``has_newest_spreads``: over their newest values, as the aggregator has them,
+    since not every source has a line. ``samples``: the most answers that a mean is over, 0 where
+    nobody has logged anything lately. ``expected``: learner ranks of the run, 0 if nobody says. ``slowest``: the
     learner that works longest, if one is at least 1 % over the mean. ``without_sync``: how slow a
     rank is does not count its wait for the others. ``left_out``: tags and rows that did not fit
     the answer. ``problem``: why there are no values, or no newer ones. ``phases``: of learners and
@@ -92,92 +97,111 @@ class RankTable:
     mean_work_ms: float | None = None
     without_sync: bool = False
     left_out: tuple[int, int] = (0, 0)
+    samples: int = 0
+    has_newest_spreads: bool = False
     problem: str = ""
     has_answer: bool = False
     phases: tuple[PhaseSpec, ...] = ()
     known: tuple[str, ...] = ()
 
 
-def asked_tags(algorithm: str, chosen: tuple[str, ...]) -> tuple[str, ...]:
-    """What a view of the ranks asks for: what its columns are made of, and the chosen tags."""
-    phases = (*_learner_slices(algorithm), *_collector_slices(algorithm))
-    own = (ITERATION_WALL, STEPS_PER_S, GRADIENT_SYNC_MS, *(phase.tag for phase in phases))
+def at_work(table: RankTable) -> list[RankLine]:
+    """Whose values count while there is anybody; of the others they are of the past."""
+    return [one for one in table.lines if one.state in STANDING]
+
+
+def asked_tags(
+    algorithm: str, chosen: tuple[str, ...], there: Collection[str] = ()
+) -> tuple[str, ...]:
+    """What a view of the ranks asks for: what its columns are made of, and the chosen tags.
+    ``there``: all tags of the run, for the phases of its user."""
+    phases = (*learner_slices(algorithm, there), *_collector_slices(algorithm))
+    pace = tag_of("steps_per_s", there) or STEPS_PER_S
+    own = (ITERATION_WALL, pace, GRADIENT_SYNC_MS, *(phase.tag for phase in phases))
     return tuple(dict.fromkeys((*own, *chosen)))
 
 
 class RankStore:
-    """Folds the answers. One owner, no locks; memory is bounded by one answer and a few
-    seconds of one number per source."""
+    """Folds the answers. One owner, no locks; memory is bounded by the answers of a few seconds."""
 
     def __init__(self) -> None:
         self._table = RankTable()
+        self._is_answered = False
         self._life: tuple[object, int] | None = None
-        self._work: deque[tuple[int, dict[SourceKey, float]]] = deque()
+        self._means = RankMeans()
 
     def add(self, answer: Answer, algorithm: str) -> None:
         """Takes an answer of the feed. What was known stays while there is no newer word."""
         reply = answer.reply
         if isinstance(reply, NoAnswer):
             self._table = replace(self._table, problem=reply.text)
+            self._is_answered = False
         if not isinstance(reply, RankValues):
             return
+        self._is_answered = True
         life = reply.epoch.journal, reply.attempt
         if life != self._life:
             self._life = life
-            self._work.clear()
-        lines = tuple(_line(row, reply.tags, algorithm) for row in reply.rows)
+            self._means.clear()
+        meant = self._means.add(reply)
+        numbers: list[list[float]] = meant.values.tolist()
+        ages: list[list[float]] = meant.ages_s.tolist()
+        rows = zip(reply.rows, numbers, ages, strict=True)
+        lines = tuple(_line(row, reply.tags, algorithm, *told) for row, *told in rows)
         lines, without_sync = _with_work(lines)
+        is_part = reply.left_out_rows > 0
+        told_spreads = dict(zip(reply.tags, reply.spreads, strict=True))
         self._table = RankTable(
-            _compared(lines, self._mean_work(reply.mono_ns, lines)),
-            dict(zip(reply.tags, reply.spreads, strict=True)),
+            _compared(lines),
+            told_spreads if is_part else spreads_of(reply, meant),
             reply.expected_learners,
             max((line.iteration for line in lines if line.iteration is not None), default=None),
             without_sync=without_sync,
             left_out=(reply.left_out_tags, reply.left_out_rows),
+            samples=meant.samples,
+            has_newest_spreads=is_part,
             has_answer=True,
-            phases=(*_learner_slices(algorithm), *_collector_slices(algorithm)),
+            phases=(*learner_slices(algorithm, reply.tags), *_collector_slices(algorithm)),
         )
 
     def table(
-        self, known: tuple[str, ...] = (), sources: tuple[SourceStatus, ...] = ()
+        self,
+        known: tuple[str, ...] = (),
+        sources: tuple[SourceStatus, ...] = (),
+        last_iteration: int | None = None,
     ) -> RankTable:
         """As of the newest answer. ``sources``: what the picture knows of them; it stands in for
-        an answer, and its word counts on who is gone."""
+        an answer, and its word counts on who is gone, and on all once no newer answer comes.
+        ``last_iteration``: of a run that has ended; ``None`` while it goes on."""
         table = replace(self._table, known=known)
-        states = {source.key: source.state for source in sources}
-        lines = table.lines or tuple(_of_source(source) for source in sources)
-        lines = tuple(
-            replace(line, state=state)
-            if (state := states.get(line.key, "")) in ("gone", "awaited")
-            else line
-            for line in sorted(lines, key=_place)
-        )
+        of_sources = [_of_source(source) for source in sources]
+        is_newest = not self._is_answered or last_iteration is not None
+        lines = as_told(table.lines, of_sources, is_newest=is_newest)
+        if last_iteration is not None:
+            said = {source.key for source in sources if source.iteration is not None}
+            standing = {one.key for one in table.lines if one.state in STANDING} - said
+            lines = at_the_end(lines, standing, STANDING, last_iteration)
+            table = replace(table, iteration=last_iteration)
+        lines = tuple(sorted(lines, key=_place))
         table = replace(table, lines=lines)
         working = {line.key: line.work_ms for line in lines if _counts(line)}
         slowest = max(working, key=lambda key: working[key] or 0.0, default=None)
         over = next((line.over for line in lines if line.key == slowest), None)
-        mean_ms = sum(ms or 0.0 for ms in working.values()) / len(working) if working else None
+        mean_ms = mean([ms or 0.0 for ms in working.values()]) if working else None
         is_slow = over is not None and over >= _NOTABLE and len(working) > 1
         return replace(table, slowest=slowest if is_slow else None, mean_work_ms=mean_ms)
-
-    def _mean_work(self, mono_ns: int, lines: tuple[RankLine, ...]) -> dict[SourceKey, float]:
-        now = {line.key: line.work_ms for line in lines if line.work_ms is not None}
-        if self._work and mono_ns < self._work[-1][0]:
-            self._work.clear()
-        self._work.append((mono_ns, now))
-        while mono_ns - self._work[0][0] > PACE_NS:
-            self._work.popleft()
-        seen = {key: [work[key] for _, work in self._work if key in work] for key in now}
-        return {key: sum(works) / len(works) for key, works in seen.items()}
 
 
 _NOTABLE = 0.01
 
 
-def _line(row: RankRow, tags: tuple[str, ...], algorithm: str) -> RankLine:
-    count = len(tags)
-    numbers = struct.unpack(f"<{count}d", row.values)
-    ages = struct.unpack(f"<{count}d", row.ages_s)
+def _line(
+    row: RankRow,
+    tags: tuple[str, ...],
+    algorithm: str,
+    numbers: Sequence[float],
+    ages: Sequence[float],
+) -> RankLine:
     newest_s = min((age for age in ages if not math.isnan(age)), default=0.0)
     values = {
         tag: RankValue(number, age, age - newest_s > STALE_S)
@@ -185,7 +209,7 @@ def _line(row: RankRow, tags: tuple[str, ...], algorithm: str) -> RankLine:
         if not math.isnan(age)
     }
     is_learner = row.key.role == LEARNER
-    slices = _learner_slices(algorithm) if is_learner else _collector_slices(algorithm)
+    slices = learner_slices(algorithm, tags) if is_learner else _collector_slices(algorithm)
     phases = [
         SlowestPhase(phase.label, phase.short_label, phase.to_ms(values[phase.tag].value))
         for phase in slices
@@ -193,10 +217,10 @@ def _line(row: RankRow, tags: tuple[str, ...], algorithm: str) -> RankLine:
     ]
     wall_ms = values[ITERATION_WALL].value * 1e3 if ITERATION_WALL in values else None
     if wall_ms is None and phases and is_learner:
-        wall_ms = math.fsum(phase.ms for phase in phases)
+        wall_ms = sum(phase.ms for phase in phases)
     return RankLine(
         row.key,
-        row.state,
+        shown_state(row.state, row.ended),
         row.age_s if row.frame_age_s is None else row.frame_age_s,
         row.iteration,
         wall_ms=wall_ms if is_learner else None,
@@ -218,12 +242,11 @@ def _with_work(lines: tuple[RankLine, ...]) -> tuple[tuple[RankLine, ...], bool]
     return tuple(replace(one, work_ms=works.get(one.key)) for one in lines), without
 
 
-def _compared(lines: tuple[RankLine, ...], work: Mapping[SourceKey, float]) -> tuple[RankLine, ...]:
+def _compared(lines: tuple[RankLine, ...]) -> tuple[RankLine, ...]:
     """The lines beside each other: how far behind the newest, how much slower than the mean."""
     newest = max((one.iteration for one in lines if one.iteration is not None), default=None)
-    lines = tuple(replace(one, work_ms=work.get(one.key)) for one in lines)
     counted = [one.work_ms for one in lines if _counts(one) and one.work_ms is not None]
-    mean_ms = math.fsum(counted) / len(counted) if counted else 0.0
+    mean_ms = mean(counted) if counted else 0.0
     return tuple(
         replace(
             one,
@@ -240,16 +263,11 @@ def _counts(one: RankLine) -> bool:
 
 def _of_source(source: SourceStatus) -> RankLine:
     age_s = source.age_s if source.frame_age_s is None else source.frame_age_s
-    return RankLine(source.key, source.state, age_s)
+    return RankLine(source.key, source.state, age_s, source.iteration)
 
 
 def _place(one: RankLine) -> tuple[int, bool, SourceKey]:
     return one.key.rank, not one.is_learner, one.key
-
-
-def _learner_slices(algorithm: str) -> tuple[PhaseSpec, ...]:
-    phases = learner_phases(algorithm) or all_learner_slices()
-    return tuple(phase for phase in phases if phase.exclusive)
 
 
 def _collector_slices(algorithm: str) -> tuple[PhaseSpec, ...]:

@@ -6,16 +6,18 @@ shown stays until the next one is there.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from unilab_schema.control import Head
 from unilab_schema.updates import Update
+from unilab_sidecar.end_peak import EndPeak
 from unilab_sidecar.moment import Moment
-from unilab_sidecar.past import Milestones, picture_of
+from unilab_sidecar.past import StartsAndEvents, picture_of
 from unilab_sidecar.past_questions import MomentQuestion
 from unilab_sidecar.picture import Picture
+from unilab_sidecar.training_clock import TrainingClock
 
 if TYPE_CHECKING:
     from unilab_metrics.subscribe.asking import NoAnswer
@@ -35,8 +37,8 @@ class Place(NamedTuple):
 
 
 def moved(place: Place, key: str) -> int | None:
-    """The moment to which a key goes, ``None`` for one without a meaning here. Arrows go by a second
-    of the run, with Shift by a minute; pages by a twentieth of it."""
+    """The moment to which a key goes, ``None`` for one without a meaning here. Arrows go by a
+    second of the run, with Shift by a minute; pages by a twentieth of it."""
     page = max(place.newest // _PAGES, place.per_s)
     steps = {
         "left": -place.per_s,
@@ -59,13 +61,16 @@ class Scrubbing:
 
     def __init__(self, run_dir: str = "") -> None:
         self._run_dir = run_dir
-        self._milestones = Milestones()
+        self._kept = StartsAndEvents()
+        self._clock = TrainingClock()
         self._head: Head | None = None
         self._cursor = 0
         self._unix_s: float | None = None
         self._asked: MomentQuestion | None = None
+        self._is_answered = False
         self._moment: Moment | None = None
         self._picture: Picture | None = None
+        self.peak = EndPeak()
         self.problem = ""
         """Why the moment that was asked for cannot be shown, empty while it can."""
 
@@ -73,59 +78,81 @@ class Scrubbing:
         """Takes what has come, also while the display stands still. What is shown is the newest of
         what came before it stood still."""
         self._head = head or self._head
-        self._milestones.add(records)
-        if not is_paused:
-            for record in records:
+        self._kept.add(records)
+        for record in records:
+            if isinstance(record.entry, Update):
+                self._clock.seen(record.entry)
+            if not is_paused:
                 self._cursor = record.sequence
                 if isinstance(record.entry, Update):
                     self._unix_s = record.entry.unix_ns / 1e9
+        if head is not None:
+            self._clock.heed(head)
+
+    def ended(self, training_s: float | None) -> None:
+        """How long the training took, as the run says of itself."""
+        if training_s is not None:
+            self._clock.ended(training_s)
 
     def restart(self) -> None:
         """The live view goes on from another place."""
         self._cursor = 0
+        self._clock.forget()
         self.let_go()
 
     def let_go(self) -> None:
         """The display is live again."""
         self._asked = self._moment = self._picture = None
+        self.peak = EndPeak()
         self.problem = ""
 
     @property
     def is_waiting(self) -> bool:
         """Whether the moment that was asked for is not shown yet."""
-        asked, shown = self._asked, self._moment
-        is_there = shown is not None and asked is not None and asked.at == shown.at
-        return asked is not None and not is_there and not self.problem
+        return self._asked is not None and not self._is_answered and not self.problem
 
     def question(self, at: int | None) -> MomentQuestion | None:
         """What is to be asked of the feed for the moment ``at``; ``None`` if that is done."""
         if at is None or (self._asked is not None and self._asked.at == at):
             return None
-        self._asked = MomentQuestion(at)
+        self._asked, self._is_answered = MomentQuestion(at), False
         return self._asked
 
-    def answer(self, question: MomentQuestion, reply: Moment | NoAnswer) -> None:
+    def answer(
+        self,
+        question: MomentQuestion,
+        reply: Moment | NoAnswer,
+        completed: Callable[[Picture], Picture] = lambda picture: picture,
+    ) -> None:
         """A moment is there. One to an earlier wish is shown too: somebody who holds a key down
-        sees where he is."""
+        sees where he is. ``completed``: adds to its picture what a few seconds do not tell."""
         if self._asked is None:
             return
         if not isinstance(reply, Moment):
             self.problem = reply.text if question is self._asked else self.problem
             return
         self.problem = ""
-        self._moment = reply
-        self._milestones.add(reply.records)
+        self._moment, self._is_answered = reply, question is self._asked
+        self._kept.add(reply.records)
         first = reply.records[0].sequence if reply.records else reply.at
-        picture = picture_of(reply, self._milestones.before(first), self._head, self._run_dir)
+        before = self._kept.before(first)
+        picture = picture_of(reply, before, self._head, self._run_dir, self._clock)
+        self.peak.heed(picture, first, is_end=picture.ended is not None)
         if first > 1:
             # The highest one of a few seconds is no peak of a run.
             picture = replace(picture, rewards=replace(picture.rewards, peak=None))
-        self._picture = picture
+        self._picture = replace(completed(picture), is_past=True)
+
+    @property
+    def shown_at(self) -> int | None:
+        """The moment that is shown; ``None`` as long as nobody has gone anywhere."""
+        return None if self._moment is None else self._moment.at
 
     @property
     def picture(self) -> Picture | None:
         """That of the moment; ``None`` as long as nobody has gone anywhere."""
-        return self._picture
+        picture = self._picture
+        return picture and replace(picture, rewards=self.peak.of(picture.rewards))
 
     @property
     def unix_s(self) -> float | None:
@@ -135,8 +162,9 @@ class Scrubbing:
         updates = [r.entry for r in self._moment.records if isinstance(r.entry, Update)]
         return updates[-1].unix_ns / 1e9 if updates else None
 
-    def place(self, shown: Picture, at: int | None) -> Place:
-        """``shown``: what is on the screen; ``at``: the moment that was asked for last."""
-        newest = max(self._cursor, self._head.update if self._head is not None else 0)
+    def place(self, shown: Picture, at: int | None, last: int = 0) -> Place:
+        """``shown``: what is on the screen; ``at``: the moment that was asked for last; ``last``: of
+        a run that is played again."""
+        newest = max(self._cursor, last, self._head.update if self._head is not None else 0)
         newest = max(newest, self._moment.newest if self._moment is not None else 0)
         return Place(at or self._cursor or newest, newest, max(shown.samples // 2, 1))

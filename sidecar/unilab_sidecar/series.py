@@ -7,288 +7,241 @@ feed's ``head_age_s``.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
+from dataclasses import replace
 
-from unilab_schema.control import Head, SourceStatus
-from unilab_schema.identity import RunInfo
+from unilab_metrics.subscribe.ssh.target import host_of
+from unilab_schema.known_names import tag_of
 from unilab_schema.updates import (
     AttemptOpened,
     EventUpdate,
-    RunEnded,
+    HistoryEntry,
     Supplement,
     Update,
 )
 from unilab_sidecar import grouping
 from unilab_sidecar.batch import Batch
-from unilab_sidecar.bus_figures import bus_figures, journal
-from unilab_sidecar.contact import Contact
+from unilab_sidecar.bus_courses import BusCourse
+from unilab_sidecar.bus_figures import announced_node, bus_figures, journal
+from unilab_sidecar.counting import Counting
 from unilab_sidecar.grouped_readings import GroupedReadings
-from unilab_sidecar.happened import HappenedPhases
-from unilab_sidecar.newest import NewestValues
+from unilab_sidecar.headline_figures import all_dropped, highest, meant, pace_of, reference_of
+from unilab_sidecar.metric_group import Readings
+from unilab_sidecar.milestones import Milestones
 from unilab_sidecar.notes import Notes
-from unilab_sidecar.picture import (
-    Picture,
-    Reading,
-    Reference,
-    Rewards,
-    Stage,
-)
-from unilab_sidecar.rewards import RewardCourse
-from unilab_sidecar.standing import SILENT_AFTER_S
+from unilab_sidecar.open_alerts import OpenAlerts
+from unilab_sidecar.picture import Picture
+from unilab_sidecar.run_state import RunState
+from unilab_sidecar.seen_values import SeenValues
 from unilab_sidecar.steady_bottleneck import SteadyBottleneck
 from unilab_sidecar.steady_rows import SteadyRows
-from unilab_sidecar.summary import Summary
 from unilab_sidecar.trouble_news import TroubleNews
-from unilab_sidecar.window import Values, Window
+from unilab_sidecar.window import Values
 
 
 class Series:
-    """What one viewer knows about a run. One owner, no locks; memory is bounded by the number
-    of tags, four seconds of updates, 600 points of the reward's course and 100 events."""
+    """What one viewer knows about a run. One owner, no locks; memory is bounded by the number of
+    tags, four seconds of updates, 600 points of the reward's course, 64 of other courses and 100
+    events."""
 
-    def __init__(self, run_dir: str = "") -> None:
-        """``run_dir``: where the viewer sees the run; else its aggregator's word counts."""
+    def __init__(self, run_dir: str = "", target: str = "") -> None:
+        """``run_dir``: where the viewer sees the run; else its aggregator's word counts.
+        ``target``: what it was told to look at."""
         self._run_dir = run_dir
-        self._window = Window()
-        self._newest = NewestValues()
-        self._rewards = RewardCourse()
+        self._target = target or run_dir
+        self._host = "" if run_dir else host_of(target)
+        self._values = SeenValues()
         self._notes = Notes()
-        self._contact = Contact()
+        self._milestones = Milestones()
+        self._alerts = OpenAlerts()
+        self._bus = BusCourse()
         self._trouble_news = TroubleNews()
         self._collector_rows = SteadyRows()
         self._bottleneck = SteadyBottleneck()
-        self._happened = HappenedPhases()
         self._grouped = GroupedReadings()
+        self._counting = Counting()
+        self._state = RunState()
         self._last: Update | None = None
-        self._head: Head | None = None
-        self._connected = False
-        self._head_age_s = 0.0
-        self._run = RunInfo()
-        self._attempt = 0
-        self._ended: RunEnded | None = None
         self._newest_unix_ns: int | None = None
-        self._behind = False
-        self._summary: Summary | None = None
-        self._gone: tuple[str, ...] | None = None
-        self._refusal = ""
-        self._seen = 0
-        self._has_all = True
+        self._seen: int = 0
+        self._unseen_through: int = 0
 
     def add(self, batch: Batch) -> None:
         """Takes the next batch of the feed."""
+        self._state.heed(batch)
         if batch.head is not None:
-            self._head = batch.head
-            self._contact.heed(batch.head)
+            self._values.name_reward(self._state.run.reward_tag)
+            self._bus.heed(batch.head)
             self._trouble_news.heed(batch.head)
-        self._behind = batch.behind
-        if batch.summary is not None:
-            self._summary = batch.summary
-        self._connected = batch.connected
-        self._head_age_s = batch.head_age_s
         if batch.snapshot is not None:
-            self._newest.add_snapshot(batch.snapshot)
-            newest = self._newest.all()
-            self._happened.add_newest(newest, (one.value for one in newest.values()))
+            self._values.snapshot(batch.snapshot)
         for record in batch.records:
             entry = record.entry
-            self._has_all = self._has_all and record.sequence == self._seen + 1
+            if record.sequence != self._seen + 1:
+                self._unseen_through = record.sequence - 1
             self._seen = record.sequence
-            # What follows the end takes it back.
-            self._ended = entry if isinstance(entry, RunEnded) else None
+            self._state.add(entry)
+            self._milestones.heed(entry, self._last.iteration if self._last else None)
             if isinstance(entry, Update):
                 self._add_update(record.sequence, entry, record.tags, record.values())
             elif isinstance(entry, Supplement):
-                values = record.values()
-                self._window.supplement(entry.attempt, entry.iteration, record.tags, values)
-                self._newest.add(record.sequence, entry.sealed_mono_ns, record.tags, values)
-                self._happened.add(record.tags, values)
-                self._add_reward(entry.iteration, record.tags, values)
+                self._values.supplement(record.sequence, entry, record.tags, record.values())
             elif isinstance(entry, EventUpdate):
                 self._notes.add(entry)
+                self._alerts.add(record.sequence, entry)
                 self._newest_unix_ns = entry.frame.unix_ns
             elif isinstance(entry, AttemptOpened):
-                self._window.clear()
+                self._alerts.add(record.sequence, entry)
+                self._values.window.clear()
                 self._collector_rows.clear()
                 self._bottleneck.clear()
-                self._last, self._summary = None, None
-                self._run, self._attempt = entry.run, entry.attempt
-        # Of a run that has ended everybody is gone.
-        self._gone = batch.gone if self._end_status() is None else None
-        self._refusal = batch.refusal if self._end_status() is None else ""
+                self._last = None
+                self._values.name_reward(self._state.run.reward_tag)
+
+    def add_earlier(self, entries: Sequence[HistoryEntry]) -> None:
+        """Takes events, and starts and ends of attempts, from before the first record."""
+        self._notes.earlier(entries)
+        self._milestones.earlier(entries)
+
+    @property
+    def untold_through(self) -> int:
+        """Up to which update sequence neither entries nor an announcement have told the highest
+        reward; 0 if it is that of the whole run."""
+        head = self._state.head
+        is_told = head is not None and head.best_mean_reward is not None
+        return 0 if is_told else self._unseen_through
 
     @property
     def behind(self) -> bool:
         """Whether the history up to now is still being read."""
-        return self._behind
+        return self._state.now.behind
+
+    def with_courses_until(self, past: Picture) -> Picture:
+        """A picture of the past with the courses up to then that this viewer has seen."""
+        is_same = past.attempt == self._state.attempt
+        return self._values.with_courses_until(past) if is_same else past
 
     def picture(self) -> Picture:
         """The run as of the newest batch; empty while the history up to now is being read."""
-        last, head, run = self._last, self._head, self._current_run()
-        if self._behind:
-            return Picture("loading", run, attempt=self._attempt)
-        summary = self._told()
-        means = self._window.means()
+        last, state = self._last, self._state
+        head, run, now = state.head, state.run, state.now
+        if now.behind:
+            return Picture("loading", run, attempt=state.attempt_read, target=self._target)
+        if now.is_followed:
+            # Nothing that the attempt before has left is of the one that comes.
+            return Picture(
+                "waiting",
+                run,
+                run_dir=self._run_dir or (head.run_dir if head else ""),
+                target=self._target,
+                host=self._host,
+                connected=now.connected,
+                silent_s=now.head_age_s if now.connected else math.inf,
+            )
+        summary = state.told()
+        means = self._values.window.means()
         readings = self._readings(means)
-        groups = self._grouped.metrics(readings)
-        reference, reference_unix_ns = self._reference()
-        is_whole = self._end_status() is not None and self._has_all
-        course = self._rewards.whole() if is_whole else self._rewards.recent()
+        groups = self._grouped.metrics(readings, run)
+        sources = state.sources()
+        pace = pace_of(
+            last, run, head, sources, self._counting, summary.training_s if summary else None
+        )
+        is_over = state.end_status() is not None
+        rewards = self._values.rewards(is_whole=is_over and not self._unseen_through)
+        reference, reference_unix_ns = reference_of(
+            head, state.made_s(), state.ended, self._newest_unix_ns, is_over=is_over
+        )
         return Picture(
-            stage=self._stage(),
+            stage=state.stage(has_update=last is not None),
             run=run,
             run_dir=self._run_dir or (head.run_dir if head else ""),
             run_dir_there=head.run_dir if head else "",
-            attempt=max(self._attempt, head.attempt if head else 0),
-            ended=self._end_status(),
-            ended_text=self._ended.text if self._ended is not None else "",
-            gone=self._gone,
-            refusal=self._refusal,
-            connected=self._connected,
-            silent_s=self._silent_s(),
-            restarted_s=self._contact.restarted_s(),
+            target=self._target,
+            host=self._host,
+            attempt=state.attempt,
+            ended=state.end_status(),
+            ended_text=self._milestones.why(state.ended),
+            gone=state.gone(),
+            refusal="" if is_over else now.refusal,
+            outage=None if is_over else now.outage,
+            connected=now.connected,
+            silent_s=state.silent_s(has_update=last is not None),
+            restarted_s=state.contact.restarted_s(),
             iteration=last.iteration if last else None,
-            samples=len(self._window),
-            age_s=self._age_s(self._window.newest_mono_ns),
-            elapsed_s=last.elapsed_s if last else None,
-            eta_s=_eta_s(last, run) if last and self._gone is None else None,
+            samples=len(self._values.window),
+            lost_entries=now.lost_entries,
+            passed_over=now.passed_over,
+            passed_over_s=now.passed_over_s,
+            unread=max(head.update - self._seen, 0) if head is not None and self._seen else 0,
+            age_s=state.age_s(self._values.window.newest_mono_ns),
+            late_s=now.late_s,
+            elapsed_s=pace.elapsed_s,
+            is_elapsed_of_rank_0=pace.is_of_rank_0,
+            eta_s=pace.eta_s if state.gone() is None else None,
+            laggard=pace.laggard,
+            done_iterations=pace.done,
             env_steps=last.env_steps if last else None,
             ranks_reported=last.ranks_reported if last else 0,
             ranks_expected=last.ranks_expected if last else 0,
             missing_ranks=last.missing_ranks if last else (),
-            steps_per_s=readings.get(grouping.STEPS_PER_S),
+            steps_per_s=meant(readings, "steps_per_s"),
             rows_per_s=readings.get(grouping.ROWS_PER_S),
-            episode_length=readings.get(grouping.EPISODE_LENGTH),
+            episode_length=meant(readings, "episode_length"),
             losses=groups["losses"],
             policy=groups["policy"],
             diagnostics=groups["diagnostics"],
             ingress=groups["ingress"],
             others=groups["others"],
-            rewards=Rewards(
-                mean=readings.get(grouping.MEAN_REWARD),
-                peak=self._rewards.peak,
-                trend=self._rewards.trend(),
-                history=course.values,
-                span=course.span,
-                whole_run=is_whole,
+            rewards=replace(
+                rewards,
+                peak=highest(rewards.peak, head.best_mean_reward if head else None),
+                mean=meant(readings, "reward", run.reward_tag),
+                tag=tag_of("reward", readings, run.reward_tag) or "",
                 terms=groups["terms"],
             ),
-            learner=self._happened.only(self._window.learner_timeline(run.algorithm, means)),
-            collector=self._collector_rows.timeline(
-                means, run.algorithm, self._window.newest_mono_ns
+            learner=self._values.happened.only(
+                self._values.window.learner_timeline(run.algorithm, means)
             ),
-            bottleneck=self._bottleneck.now(means, self._window.earlier_means, run.algorithm),
+            collector=self._collector_rows.timeline(
+                means, run.algorithm, self._values.window.newest_mono_ns
+            ),
+            bottleneck=self._bottleneck.now(
+                means, self._values.window.earlier_means, run.algorithm
+            ),
             system=grouping.system(run.algorithm, readings),
-            bus=bus_figures(head, readings, has_ended=self._end_status() is not None),
-            sources=(sources := self._sources()),
+            node=groups["node"],
+            bus=bus_figures(head, readings, self._bus.all(), has_ended=is_over),
+            sources=sources,
             backends=summary.backends if summary else head.backends if head else (),
             journal=journal(head, summary),
-            dropped=self._all_dropped(),
+            dropped=all_dropped(summary, head),
             refused=self._notes.refused,
             refused_more=self._notes.refused_more,
             troubled=self._trouble_news.now(sources),
             notes=self._notes.all(reference_unix_ns),
+            milestones=self._milestones.all(reference_unix_ns),
+            own_alerts=self._alerts.now(head, state.summary if is_over else None),
+            alert_webhook=head.alert_webhook if head else "",
             note_reference=reference,
             progress=self._notes.progress,
             readings=readings,
+            courses=self._values.courses.all(),
+            courses_from=self._values.courses.first,
         )
 
     def _add_update(
         self, sequence: int, update: Update, tags: tuple[str, ...], values: Values
     ) -> None:
         if update.attempt != (self._last.attempt if self._last else update.attempt):
-            self._window.clear()
+            self._values.window.clear()
         self._last = update
+        self._counting.heed(update)
         self._newest_unix_ns = update.unix_ns
         self._notes.started()
-        self._window.add(update.attempt, update.iteration, update.sealed_mono_ns, tags, values)
-        self._newest.add(sequence, update.sealed_mono_ns, tags, values)
-        self._happened.add(tags, values)
-        self._add_reward(update.iteration, tags, values)
+        self._values.update(sequence, update, tags, values)
 
-    def _add_reward(self, iteration: int, tags: tuple[str, ...], values: Values) -> None:
-        if grouping.MEAN_REWARD in tags:
-            self._rewards.add(float(values[tags.index(grouping.MEAN_REWARD)]), iteration)
-
-    def _reference(self) -> tuple[Reference, int | None]:
-        """What the ages of events are measured from: now, or where there is no now, the end."""
-        head = self._head
-        if self._end_status() is not None:
-            if self._ended is not None:
-                return "end", self._ended.unix_ns
-            return "end", head.unix_ns if head else self._newest_unix_ns
-        if head is not None:
-            return "now", head.unix_ns + round(self._head_age_s * 1e9)
-        return "last entry", self._newest_unix_ns
-
-    def _silent_s(self) -> float:
-        if self._head is not None:
-            return self._head_age_s
-        # What is known comes from files: nobody has spoken since this viewer looks.
-        return math.inf if self._attempt or self._last is not None else 0.0
-
-    def _told(self) -> Summary | None:
-        """What the run says of itself, where it has ended without the aggregator's last word."""
-        head = self._head
-        is_told = head is not None and (
-            head.ended is not None or self._head_age_s <= SILENT_AFTER_S
-        )
-        return None if is_told or self._ended is None else self._summary
-
-    def _all_dropped(self) -> int | None:
-        if (summary := self._told()) is not None:
-            return summary.dropped
-        if self._head is None or not self._head.sources:
-            return None
-        return sum(sum(s.drops.values()) + s.lost_frames for s in self._head.sources)
-
-    def _sources(self) -> tuple[SourceStatus, ...]:
-        """None where the run has ended without the aggregator that spoke of them, and says nothing
-        of them itself."""
-        if (summary := self._told()) is not None:
-            return summary.sources
-        head = self._head
-        is_old = head is not None and head.ended is None and self._head_age_s > SILENT_AFTER_S
-        if is_old and self._ended is not None:
-            return ()
-        return self._contact.sources(are_gone=self._gone is not None)
-
-    def _current_run(self) -> RunInfo:
-        if self._head is not None and self._head.attempt >= self._attempt:
-            return self._head.run
-        return self._run
-
-    def _stage(self) -> Stage:
-        if self._end_status() is not None:
-            return "ended"
-        if self._last is not None:
-            return "training"
-        return "waiting" if self._head is not None or self._attempt else "connecting"
-
-    def _end_status(self) -> str | None:
-        head = self._head
-        if head is not None and head.ended is not None and head.attempt >= self._attempt:
-            return head.ended
-        return self._ended.status if self._ended is not None else None
-
-    def _age_s(self, mono_ns: int | None) -> float | None:
-        head = self._head
-        if mono_ns is None or head is None or self._end_status() is not None:
-            return None
-        return max((head.mono_ns - mono_ns) / 1e9, 0.0) + self._head_age_s
-
-    def _readings(self, means: dict[str, float]) -> dict[str, Reading]:
-        readings = {tag: Reading(mean) for tag, mean in means.items()}
-        for tag, newest in self._newest.all().items():
-            if tag not in readings:
-                age_s = self._age_s(newest.mono_ns)
-                readings[tag] = Reading(newest.value, math.inf if age_s is None else age_s)
-        return readings
-
-
-def _eta_s(last: Update, run: RunInfo) -> float | None:
-    if run.max_iterations is None:
-        return None
-    # On-policy runs count from 0, off-policy runs from 1.
-    done = last.iteration + (1 if run.step_axis == "iteration" else 0)
-    if done <= 0:
-        return None
-    return last.elapsed_s / done * max(run.max_iterations - done, 0)
+    def _readings(self, means: dict[str, float]) -> Readings:
+        others = self._values.older(means, self._state.age_s)
+        if self._state.end_status() is None:
+            others |= announced_node(self._state.head, self._state.made_s())
+        return Readings(means, others)

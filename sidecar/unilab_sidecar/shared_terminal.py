@@ -7,11 +7,13 @@ import contextlib
 import os
 import signal
 from functools import partial
+from typing import Any
 
 from textual.app import App
 
 from unilab_sidecar.batch import Failure
 from unilab_sidecar.terminal_driver import TerminalDriver
+from unilab_sidecar.terminal_updates import economical
 
 _SHOW_CURSOR = "\x1b[?25h"
 
@@ -20,6 +22,12 @@ class SharedTerminalApp(App[Failure | None]):
     """All methods belong to the main thread. ``shows_cursor``: for those who read with it."""
 
     shows_cursor = False
+    is_job: bool | None = None
+    """Whether a shell can continue us, where our parent knows."""
+
+    def _display(self, *arguments: Any, **more: Any) -> None:
+        made = [economical(one) for one in arguments]
+        super()._display(*made, **more)  # pyright: ignore[reportUnknownMemberType]
 
     def say_no_job(self) -> None:
         """What is to be said where Ctrl+Z stops nothing."""
@@ -27,7 +35,7 @@ class SharedTerminalApp(App[Failure | None]):
     def action_put_aside(self) -> None:
         """Ctrl+Z: as of any program that a shell has started. Of a training's own view, whose job
         is the training, it stops nothing and says so."""
-        if leads_a_job():
+        if leads_a_job() if self.is_job is None else self.is_job:
             self.put_aside()
         else:
             self.say_no_job()
@@ -65,9 +73,9 @@ class SharedTerminalApp(App[Failure | None]):
 
     def take_signals(self) -> None:
         """Have signals close the app, put it aside and bring it back."""
-        # Without a handler SIGTERM would leave the alternate screen and raw mode behind.
+        # Without a handler each would leave the alternate screen and raw mode behind.
         loop = asyncio.get_running_loop()
-        for number in (signal.SIGTERM, signal.SIGHUP):
+        for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT):
             # Only the main thread can; in a test the app may run in another.
             with contextlib.suppress(ValueError, RuntimeError, NotImplementedError):
                 loop.add_signal_handler(number, self.exit, None, 128 + number)

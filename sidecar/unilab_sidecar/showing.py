@@ -5,10 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from unilab_sidecar import formatting
+from unilab_sidecar.alerts import end_word, trouble_word
 from unilab_sidecar.chart_panes import ChartData
+from unilab_sidecar.console_lines import ConsoleText
+from unilab_sidecar.event_state import EventsContext
 from unilab_sidecar.filtering import parse_filter
 from unilab_sidecar.glyphs import ascii_screen
 from unilab_sidecar.layout import FRAME_CELLS, Screen
+from unilab_sidecar.lines_on_demand import joined
 from unilab_sidecar.overview_panels import counted, filtered, panels
 from unilab_sidecar.panels.header import title
 from unilab_sidecar.picture import Picture
@@ -17,11 +21,13 @@ from unilab_sidecar.rank_table import RankTable
 from unilab_sidecar.scrubbing import Place
 from unilab_sidecar.text import Line, Segment, clean, clip, fit, line_width, width_of
 from unilab_sidecar.viewing import VIEWS, Context, ViewState
-from unilab_sidecar.views import bus, charts, events, overview, palette, ranks
+from unilab_sidecar.views import bus, charts, events, overview, palette, ranks, stopping
 from unilab_sidecar.views import help as keys
 
+_SHORT_HINTS = ("1 to 5 views · ? help · q close", "? help · q close")
 _WIDE_HINT_CELLS = 112
 _NOWHERE = Place()
+_NO_CONSOLE = ConsoleText()
 _SPARE_TITLE_CELLS = 12
 """What the run is called is worth less than that the picture stands still."""
 
@@ -29,9 +35,10 @@ _SPARE_TITLE_CELLS = 12
 @dataclass(frozen=True, slots=True)
 class Shown:
     """What a screen is made of, beside what somebody has chosen. ``unicode``: whether the
-    terminal can show more than ASCII. ``note``: what is to be said for a moment at the edge.
+    terminal can show more than ASCII. ``note``: what is to be said for a moment at the edge; of
+    several lines the first one that fits.
     ``place``: which moment of the run is shown, ``moment_unix_s``: when that was, if it is no news.
-    ``pace``: of a replay, how fast it goes."""
+    ``pace``: of a replay, how fast it goes. ``console``: what the training has printed."""
 
     picture: Picture
     charts: ChartData
@@ -42,6 +49,7 @@ class Shown:
     place: Place = _NOWHERE
     moment_unix_s: float | None = None
     pace: str = ""
+    console: ConsoleText = _NO_CONSOLE
 
 
 def context(shown: Shown, state: ViewState, columns: int, rows: int, now_words: str) -> Context:
@@ -49,13 +57,17 @@ def context(shown: Shown, state: ViewState, columns: int, rows: int, now_words: 
     of_ranks = RanksContext()
     if state.view == "ranks":
         of_ranks = ranks.context(shown.ranks, shown.picture, state.ranks, columns, rows)
+    of_events = EventsContext()
+    if state.view == "events":
+        of_events = events.context(shown.picture, shown.console, state, columns, rows)
     return Context(
         now_unix_s=shown.now_unix_s,
         now_words=now_words,
         panels=panels(shown.picture),
         chart=charts.context(shown.charts, state.chart, columns, rows),
-        usual_tags=charts.usual(shown.charts.known),
+        usual_tags=charts.usual(shown.charts.known, reward_tag=shown.picture.run.reward_tag),
         ranks=of_ranks,
+        events=of_events,
         place=shown.place,
         is_replay=bool(shown.pace),
     )
@@ -67,7 +79,7 @@ def screen(shown: Shown, state: ViewState, columns: int, rows: int) -> Screen:
     has_filter = state.is_filtered and not state.help and state.palette is None
     above = [_filter_line(shown, state, width)] if has_filter else []
     made = _view(shown, state, columns, max(rows - len(above), 0))
-    lines = [*above, *made.lines]
+    lines = joined(above, made.lines)
     room = max(width - 2, 0)
     hint = _hint(shown, state, made.hint, room)
     made = Screen(_title(shown, state, made.title, room), hint, lines)
@@ -76,8 +88,10 @@ def screen(shown: Shown, state: ViewState, columns: int, rows: int) -> Screen:
 
 def _view(shown: Shown, state: ViewState, columns: int, rows: int) -> Screen:
     picture = shown.picture
-    if state.palette is not None:
-        made = palette.view(state.palette, columns, rows)
+    if state.stopping:
+        made = stopping.view(picture, columns)
+    elif state.palette is not None:
+        made = palette.view(state.palette, state.view, columns, rows)
     elif state.help:
         made = keys.view(state.view, columns)
     elif state.view == "charts":
@@ -85,7 +99,8 @@ def _view(shown: Shown, state: ViewState, columns: int, rows: int) -> Screen:
     elif state.view == "ranks":
         made = ranks.ranks(shown.ranks, picture, state.ranks, columns, rows)
     elif state.view == "events":
-        made = events.view(picture, None, state, columns, rows)
+        is_past = bool(shown.pace) or state.at is not None
+        made = events.view(picture, shown.console, state, columns, rows, is_past=is_past)
     elif state.view == "bus":
         made = bus.view(picture, None, state, columns, rows)
     else:
@@ -119,16 +134,36 @@ def _filter_line(shown: Shown, state: ViewState, width: int) -> Line:
 
 
 def _title(shown: Shown, state: ViewState, name: str, room: int) -> str:
-    before: list[str] = [f"REPLAY {shown.pace}"] if shown.pace else []
+    before = _replayed(shown) if shown.pace else []
     if state.paused_unix_s is not None:
         before.append(_paused(shown, state, state.paused_unix_s))
     if state.view != "overview" or state.help or state.palette is not None:
-        before.append(name)
+        # What the overview says on its first line.
+        before += [
+            name,
+            *_end_and_trouble(shown.picture, room - width_of(" · ".join([*before, name])) - 3),
+        ]
+    elif state.zoomed:
+        before += _end_and_trouble(shown.picture, room)
     head = " · ".join(text for text in before if text)
     rest = room - width_of(head) - 3 if head else room
     if head and rest < _SPARE_TITLE_CELLS:
         return fit(head, room)
-    return " · ".join(text for text in (head, title(shown.picture, rest)) if text)
+    is_other = state.help or state.stopping or state.palette is not None
+    window = ranks.window(shown.ranks) if state.view == "ranks" and not is_other else None
+    return " · ".join(text for text in (head, title(shown.picture, rest, window)) if text)
+
+
+def _end_and_trouble(picture: Picture, room: int) -> list[str]:
+    """What is still wrong with a run that is over, if there is room for that as well."""
+    end, trouble = end_word(picture), trouble_word(picture)
+    return [end] if end and width_of(f"{end} · {trouble}") > room else [end, trouble]
+
+
+def _replayed(shown: Shown) -> list[str]:
+    """How fast, and how far it has come, as of every film."""
+    at, newest = shown.place.at, shown.place.newest
+    return [f"REPLAY {shown.pace}", *([f"{100 * at // newest} %"] if newest else [])]
 
 
 def _paused(shown: Shown, state: ViewState, paused_unix_s: float) -> str:
@@ -138,16 +173,15 @@ def _paused(shown: Shown, state: ViewState, paused_unix_s: float) -> str:
         return "PAUSED before the first update"
     if shown.picture.iteration is None:
         return f"PAUSED {formatting.age(float(int(ago_s)))}, since {state.paused_words}"
-    hours, minutes = divmod(int(ago_s // 60), 60)
-    is_clock = ago_s >= 60 and hours < 100
-    ago = f"{hours:02d}:{minutes:02d}" if is_clock else formatting.age(float(int(ago_s)))
+    ago = formatting.long_ago(ago_s)
     return f"PAUSED at iteration {shown.picture.iteration:,} ({ago} ago)"
 
 
 def _hint(shown: Shown, state: ViewState, own: str, room: int) -> str:
     """The longest hint that fits."""
     if shown.note:
-        return fit(shown.note, room)
+        notes = shown.note.split("\n")
+        return next((note for note in notes if width_of(note) <= room), fit(notes[-1], room))
     live = "Space live" if state.paused_unix_s is not None else ""
     if live and state.view == "overview":
         steps = " · ← → 1 s · Shift 1 min · PgUp PgDn 5 % · Home End"
@@ -160,9 +194,11 @@ def _hint(shown: Shown, state: ViewState, own: str, room: int) -> str:
         # The list says its keys itself, and digits are typed.
         offers = []
     elif own:
-        tail = "" if state.help or state.palette is not None else " · ? help · q close"
+        is_elsewhere = state.help or state.stopping or state.palette is not None
+        tail = "" if is_elsewhere else " · 1 to 5 views · ? help · q close"
         keys = own.split(" · ")
         offers = [f"{' · '.join(keys[:count])}{tail}" for count in range(len(keys), 0, -1)]
+        offers += [] if is_elsewhere else _SHORT_HINTS
     else:
         tabs = " ".join(
             f"{number} {name.upper() if name == state.view else name}"
@@ -171,8 +207,7 @@ def _hint(shown: Shown, state: ViewState, own: str, room: int) -> str:
         offers = [
             f"{tabs} · / filter · : commands · ? help · q close",
             f"{tabs} · ? help · q close",
-            "1 to 5 views · ? help · q close",
-            "? help · q close",
+            *_SHORT_HINTS,
         ]
     if live:
         offers = [f"{live} · {offer}" for offer in offers] + offers

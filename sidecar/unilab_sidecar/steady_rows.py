@@ -4,21 +4,19 @@ from __future__ import annotations
 
 from unilab_schema.timing import (
     CollectorTimeline,
-    PhaseSpec,
     Row,
-    collector_phases,
+    collector_row,
+    collector_rows,
     collector_timeline,
 )
 
-HOLD_NS = 10_000_000_000
-"""A row goes when it has been quiet for so long."""
-KEEP_PERCENT = 0.5
-"""A row that is shown is quiet only below this share of the cycle, not just below the 1 % from
-which on it appears: means of two seconds around 1 % would make it come and go."""
+HOLD_NS = 5_000_000_000
+"""A row goes when it has been below 1 % of the cycle for so long: means of two seconds around 1 %
+would make it come and go."""
 
 
 class SteadyRows:
-    """Remembers when each row was last loud enough to stay, on the aggregator's clock."""
+    """Remembers when each row last reached 1 % of its cycle, on the aggregator's clock."""
 
     def __init__(self) -> None:
         self._loud_mono_ns: dict[str, int] = {}
@@ -36,23 +34,15 @@ class SteadyRows:
             return timeline
         loud = {row.tag: row for row in timeline.rows}
         rows: list[Row] = []
-        for phase in collector_phases(algorithm):
+        phases = collector_rows(algorithm, values)
+        for phase in phases:
             if phase.tag in loud:
                 self._loud_mono_ns[phase.tag] = mono_ns
                 rows.append(loud[phase.tag])
             elif phase.tag in values and self._is_held(phase.tag, mono_ns):
-                row = _quiet(phase, values, timeline.cycle_ms)
-                if row.percent is not None and row.percent >= KEEP_PERCENT:
-                    self._loud_mono_ns[phase.tag] = mono_ns
-                rows.append(row)
+                rows.append(collector_row(phase, phases, values, timeline.cycle_ms))
         return timeline._replace(rows=tuple(rows))
 
     def _is_held(self, tag: str, mono_ns: int) -> bool:
         loud_mono_ns = self._loud_mono_ns.get(tag)
         return loud_mono_ns is not None and 0 <= mono_ns - loud_mono_ns < HOLD_NS
-
-
-def _quiet(phase: PhaseSpec, values: dict[str, float], cycle_ms: float) -> Row:
-    ms = phase.to_ms(values[phase.tag])
-    percent = ms / cycle_ms * 100.0 if cycle_ms > 0 else None
-    return Row(phase.label, phase.short_label, phase.tag, ms, percent, not phase.exclusive)

@@ -12,11 +12,13 @@ import os
 import select
 import signal
 import sys
+import time
 from typing import TYPE_CHECKING, Any
 
-from textual._xterm_parser import XTermParser
 from textual.drivers.linux_driver import LinuxDriver
 
+from unilab_sidecar.bounded_input import BoundedInput
+from unilab_sidecar.key_parsing import key_parser
 from unilab_sidecar.terminal_input import TerminalInput
 from unilab_sidecar.terminal_output import TerminalOutput
 
@@ -25,11 +27,15 @@ if TYPE_CHECKING:
 
 _POLL_S = 0.1
 _READ_BYTES = 4096
+_USUAL_SIZE = (80, 24)
 _UNSEEN = (signal.SIGTTIN, signal.SIGTTOU)
 
 
-class TerminalDriver(LinuxDriver):
+class TerminalDriver(BoundedInput, LinuxDriver):
     """All methods belong to the main thread, but :meth:`run_input_thread`."""
+
+    first: list[Any] | None = None
+    """The terminal's settings before anybody prepared it for the screen."""
 
     def __init__(
         self,
@@ -91,9 +97,20 @@ class TerminalDriver(LinuxDriver):
         if not self._is_away:
             super().write(data)
 
+    def _get_terminal_size(self) -> tuple[int, int]:
+        # ``COLUMNS`` and ``LINES``, which Textual would believe, are of the shell that exported
+        # them, of another window or of the one before a resize.
+        try:
+            columns, rows = os.get_terminal_size(self.fileno)
+        except OSError:
+            columns, rows = 0, 0
+        return columns or _USUAL_SIZE[0], rows or _USUAL_SIZE[1]
+
     def start_application_mode(self) -> None:
         """Take the terminal."""
         super().start_application_mode()
+        if self.first is not None and self.attrs_before is not None:
+            self.attrs_before, TerminalDriver.first = self.first, None
         # A background process that reads or sets the terminal would be stopped, with its whole
         # job; that we are in the background is noticed a moment later.
         for number in _UNSEEN:
@@ -114,7 +131,10 @@ class TerminalDriver(LinuxDriver):
 
     def run_input_thread(self) -> None:
         """Read keys until told to stop or until the terminal is gone."""
-        decoded, parser = TerminalInput(), XTermParser(self._debug)
+        decoded, parser = TerminalInput(), key_parser()
+        if parser is None:
+            super().run_input_thread()
+            return
         while not self.exit_event.is_set():
             data: bytes | None = None
             if select.select([self.fileno], [], [], _POLL_S)[0]:
@@ -122,7 +142,7 @@ class TerminalDriver(LinuxDriver):
                 if data == b"":
                     self._app.call_later(self._app.exit, None, 128 + signal.SIGHUP)
                     return
-            text = decoded.text(data) if data else ""
+            text = decoded.text(data or b"", time.monotonic())
             try:
                 # An empty text would be the end of all input.
                 for event in parser.feed(text) if text else ():
@@ -130,7 +150,7 @@ class TerminalDriver(LinuxDriver):
                 for event in parser.tick():
                     self.process_message(event)
             except Exception:  # noqa: BLE001 (whatever was typed, the view stays)
-                parser = XTermParser(self._debug)
+                parser = key_parser() or parser
 
     def _read(self) -> bytes | None:
         """What was typed; ``None`` while it is not for us, empty if the terminal is gone."""

@@ -27,6 +27,8 @@ class Segment(NamedTuple):
 
 Line = tuple[Segment, ...]
 Block = list[Line]
+Lines = Sequence[Line]
+"""A block, or lines that are drawn when they are looked at (``lines_on_demand``)."""
 
 ELLIPSIS = "…"
 _DIRECTION_CONTROLS = frozenset(
@@ -154,12 +156,14 @@ def merged(parts: Iterable[Segment]) -> Line:
 def beside(blocks: Sequence[Block], widths: Sequence[int], gap: int) -> Block:
     """Blocks as columns of ``widths`` with ``gap`` blank cells between them."""
     height = max((len(block) for block in blocks), default=0)
-    rows: Block = []
-    for index in range(height):
-        parts: list[Segment] = []
-        for column, (block, width) in enumerate(zip(blocks, widths, strict=True)):
-            if column:
-                parts.append(Segment(" " * gap))
-            parts.extend(filled(block[index] if index < len(block) else (), width))
-        rows.append(tuple(parts))
-    return rows
+    return [row_of(blocks, widths, gap, index) for index in range(height)]
+
+
+def row_of(blocks: Sequence[Lines], widths: Sequence[int], gap: int, index: int) -> Line:
+    """The row ``index`` of blocks that stand beside each other."""
+    parts: list[Segment] = []
+    for column, (block, width) in enumerate(zip(blocks, widths, strict=True)):
+        if column:
+            parts.append(Segment(" " * gap))
+        parts.extend(filled(block[index] if index < len(block) else (), width))
+    return tuple(parts)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from unilab_schema.control import Head, SourceStatus
 from unilab_schema.identity import SourceKey
 from unilab_sidecar.picture import Trouble
+from unilab_sidecar.source_states import ENDED
 
 NEWS_S = 60.0
 """How long a count that has risen is news."""
@@ -46,6 +47,6 @@ class TroubleNews:
             for source in sources
             for name, count in sorted(source.troubles.items())
             if count
-            and source.state != "finished"
+            and source.state not in ENDED
             and (source.state == "silent" or (source.key, source.pid, name) in self._risen_mono_ns)
         )

@@ -10,37 +10,36 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import Literal, NamedTuple
 
-from unilab_sidecar import chart_state, rank_state
+from unilab_sidecar import chart_state, event_state, rank_state
 from unilab_sidecar.chart_state import ChartContext, ChartState
+from unilab_sidecar.commands_by_name import Palette, matching
+from unilab_sidecar.event_state import EventsContext, EventsState
 from unilab_sidecar.filtering import MAX_TEXT
 from unilab_sidecar.rank_state import RanksContext, RanksState
 from unilab_sidecar.scrubbing import Place, moved
+from unilab_sidecar.view_names import THEMES, VIEWS, View
 
-View = Literal["overview", "charts", "ranks", "events", "bus"]
-Asked = Literal["", "leave", "put aside", "snapshot", "slower", "faster"]
+Asked = Literal[
+    "", "leave", "interrupted", "put aside", "snapshot", "slower", "faster", "stop", "explain",
+    "unread",
+]  # fmt: skip
 
-VIEWS: tuple[View, ...] = ("overview", "charts", "ranks", "events", "bus")
-"""On the keys 1 to 5."""
-THEMES = ("dark", "light", "colour-blind", "ansi")
 _FILTERED = frozenset({"overview", "events", "bus"})
 """Views whose filter is a line above them; the others have keys of their own for it."""
-_ALWAYS: dict[str, Asked] = {"ctrl+c": "leave", "ctrl+z": "put aside"}
+_ALWAYS: dict[str, Asked] = {
+    "ctrl+c": "interrupted",
+    "ctrl+backslash": "leave",
+    "ctrl+z": "put aside",
+}
 _ASKED: dict[str | None, Asked] = {"q": "leave", "s": "snapshot"}
 _PACE: dict[str | None, Asked] = {"[": "slower", "]": "faster"}
-
-
-@dataclass(frozen=True, slots=True)
-class Palette:
-    """Commands by their names: what is typed, and the marked place among what passes."""
-
-    text: str = ""
-    at: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class ViewState:
     """``filters``: of each view, in the order of ``VIEWS``; ``typing``: keys go into that of the
     view. ``focus``: the overview's panel that is meant by Enter, ``zoomed``: it has the screen.
+    ``stopping``: whether to stop the training is being asked.
     ``paused_unix_s``: since when the picture stands still, ``None`` while it is live;
     ``paused_words``: the same on a clock on the wall. ``at``: the moment of the run, by its update
     sequence, that is looked at while the picture stands still; ``None`` for the one at which it
@@ -53,12 +52,14 @@ class ViewState:
     typing: bool = False
     focus: str = ""
     zoomed: bool = False
+    stopping: bool = False
     paused_unix_s: float | None = None
     paused_words: str = ""
     at: int | None = None
     theme: str = THEMES[0]
     chart: ChartState = field(default_factory=ChartState)
     ranks: RanksState = field(default_factory=RanksState)
+    events: EventsState = field(default_factory=EventsState)
     asked: Asked = ""
 
     @property
@@ -90,11 +91,12 @@ class ViewState:
 
 class Context(NamedTuple):
     """What keys need to know. ``now_unix_s``: the time of the key, ``now_words``: as on a clock on
-    the wall. ``panels``: of the overview,
-    in their order. ``chart``: of :func:`unilab_sidecar.views.charts.context`.
-    ``usual_tags``: what charts begin with. ``ranks``: of :func:`unilab_sidecar.views.ranks.context`,
-    where that view is shown. ``place``: the moment that is shown, among all of the run.
-    ``is_replay``: somebody may choose how fast it goes."""
+    the wall. ``panels``: of the overview, in their order. ``chart``: of
+    :func:`unilab_sidecar.views.charts.context`. ``usual_tags``: what charts begin with. ``ranks``:
+    of :func:`unilab_sidecar.views.ranks.context`, where that view is shown, ``events`` likewise.
+    ``place``: the moment that is shown, among all of the run. ``is_replay``: somebody may choose
+    how fast it goes. ``may_stop``: and stop the training. ``is_read``: what is asked has been on
+    the screen for long enough."""
 
     now_unix_s: float = 0.0
     now_words: str = ""
@@ -102,29 +104,11 @@ class Context(NamedTuple):
     chart: ChartContext = ChartContext()
     usual_tags: tuple[str, ...] = ()
     ranks: RanksContext = RanksContext()
+    events: EventsContext = EventsContext()
     place: Place = Place()
     is_replay: bool = False
-
-
-class Command(NamedTuple):
-    """A thing to do, by its key. ``keys``: as people know it."""
-
-    keys: str
-    key: str
-    name: str
-
-
-COMMANDS = (
-    *(Command(str(n), str(n), f"show {view}") for n, view in enumerate(VIEWS, start=1)),
-    Command("space", "space", "pause the display, or make it live again"),
-    Command("/", "slash", "filter: words, !not, /regex/"),
-    Command("s", "s", "save what is shown, as SVG and as text"),
-    Command("t", "t", f"next theme: {', '.join(THEMES)}"),
-    Command("?", "question_mark", "help"),
-    Command("Ctrl+Z", "ctrl+z", "put the view aside until fg"),
-    Command("q", "q", "close the view; the training goes on"),
-)
-"""What the palette offers: each is one key."""
+    may_stop: bool = False
+    is_read: bool = True
 
 
 def press(state: ViewState, key: str, context: Context, character: str | None = None) -> ViewState:
@@ -133,6 +117,10 @@ def press(state: ViewState, key: str, context: Context, character: str | None = 
         character = " " if key == "space" else key if len(key) == 1 else None
     if key in _ALWAYS:
         return replace(state, asked=_ALWAYS[key])
+    if state.stopping:
+        # Whatever else is pressed means no.
+        yes = "stop" if context.is_read else "unread"
+        return replace(state, stopping=False, asked=yes if character == "y" else "")
     if state.palette is not None:
         return _in_palette(state, state.palette, key, character, context)
     if state.typing:
@@ -152,6 +140,10 @@ def _anywhere(
         changed = replace(state, help=True)
     elif character in _ASKED:
         changed = replace(state, asked=_ASKED[character])
+    elif character == "K" and context.may_stop:
+        changed = replace(state, stopping=True, help=False)
+    elif character == "K":
+        changed = replace(state, asked="explain")
     elif character in _PACE and context.is_replay:
         changed = replace(state, asked=_PACE[character])
     elif key == "ctrl+p" or character == ":":
@@ -183,7 +175,12 @@ def _in_view(state: ViewState, key: str, character: str | None, context: Context
         return replace(state, help=False) if key in ("escape", "enter") else state
     if state.view == "charts":
         return _in_charts(state, key, character, context)
-    if state.paused_unix_s is not None and (at := moved(context.place, key)) is not None:
+    is_scrubbing = state.paused_unix_s is not None
+    if state.view == "events" and not (is_scrubbing and key.endswith(("left", "right"))):
+        events = event_state.press(state.events, key, context.events)
+        if events is not state.events:
+            return replace(state, events=events)
+    elif is_scrubbing and (at := moved(context.place, key)) is not None:
         return replace(state, at=at)
     if state.view == "ranks":
         ranks = rank_state.press(state.ranks, key, context.ranks, character)
@@ -238,18 +235,10 @@ def _typed(state: ViewState, key: str, character: str | None) -> ViewState:
     return state if text == state.filter else state.filtered_by(text)
 
 
-def matching(palette: Palette) -> tuple[Command, ...]:
-    """The commands that hold every typed word."""
-    words = palette.text.lower().split()
-    return tuple(
-        one for one in COMMANDS if all(word in f"{one.keys} {one.name}".lower() for word in words)
-    )
-
-
 def _in_palette(
     state: ViewState, palette: Palette, key: str, character: str | None, context: Context
 ) -> ViewState:
-    found = matching(palette)
+    found = matching(palette, state.view)
     at = min(palette.at, max(len(found) - 1, 0))
     if key in ("escape", "ctrl+p"):
         return replace(state, palette=None)
@@ -258,7 +247,7 @@ def _in_palette(
         if not found:
             return closed
         one = found[at]
-        return press(closed, one.key, context, one.keys if len(one.keys) == 1 else None)
+        return press(closed, one.key, context, one.character)
     if key in ("down", "up", "tab", "shift+tab"):
         step = 1 if key in ("down", "tab") else -1
         return replace(state, palette=Palette(palette.text, (at + step) % max(len(found), 1)))

@@ -8,7 +8,7 @@ one window what was sealed over a longer time.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from typing import NamedTuple
@@ -17,11 +17,14 @@ import numpy as np
 import numpy.typing as npt
 
 from unilab_schema.timing import LearnerTimeline, learner_other_ms, learner_timeline
+from unilab_sidecar import row_means
+from unilab_sidecar.means import mean
+from unilab_sidecar.of_tags import OfTags
+from unilab_sidecar.row_means import Rows, Values
 
 WINDOW_NS = 2_000_000_000
 _TIMING_PREFIX = "Perf/"
-
-Values = npt.NDArray[np.float64]
+_MOST_UNIONS = 16
 
 
 class _Timing(NamedTuple):
@@ -29,6 +32,21 @@ class _Timing(NamedTuple):
 
     other_ms: float | None
     excess_percent: float | None
+
+
+class _Timed(NamedTuple):
+    """Which of the tags are timings, and where they are."""
+
+    tags: tuple[str, ...]
+    places: list[int]
+
+
+class _Union(NamedTuple):
+    """The tags of several key sets, each once, and where those of each are among them."""
+
+    key_sets: tuple[tuple[str, ...], ...]
+    tags: tuple[str, ...]
+    places: list[npt.NDArray[np.intp]]
 
 
 @dataclass(slots=True)
@@ -39,23 +57,18 @@ class _Sample:
     parts: list[tuple[tuple[str, ...], Values]]
     timing: _Timing | None = None
 
-    def measure(self, algorithm: str) -> _Timing:
+    def measure(self, algorithm: str, timed: Callable[[tuple[str, ...]], _Timed]) -> _Timing:
         if self.timing is None:
-            values = self._timing_values()
+            values: dict[str, float] = {}
+            for tags, row in self.parts:
+                those = timed(tags)
+                values.update(zip(those.tags, row[those.places].tolist(), strict=True))
             timeline = learner_timeline(values, algorithm)
             self.timing = _Timing(
                 learner_other_ms(values, algorithm),
                 timeline.accounted_percent if timeline.over_accounted else None,
             )
         return self.timing
-
-    def _timing_values(self) -> dict[str, float]:
-        return {
-            tag: float(value)
-            for tags, values in self.parts
-            for tag, value in zip(tags, values, strict=True)
-            if tag.startswith(_TIMING_PREFIX)
-        }
 
 
 class Window:
@@ -67,6 +80,8 @@ class Window:
         self._samples: deque[_Sample] = deque()
         self._earlier: deque[_Sample] = deque()
         self._algorithm = ""
+        self._timed = OfTags(_timed)
+        self._unions: dict[tuple[int, ...], _Union] = {}
 
     def __len__(self) -> int:
         return len(self._samples)
@@ -114,12 +129,42 @@ class Window:
 
     def means(self) -> dict[str, float]:
         """Mean of every tag over the updates of the window that have it."""
-        return _means(self._samples)
+        return self._means(self._samples)
 
     def earlier_means(self) -> dict[str, float]:
         """The means of the window before: it ends at the newest update that this one lacks, so
         the two share none. Empty as long as everything lies in one window."""
-        return _means(self._earlier)
+        return self._means(self._earlier)
+
+    def _means(self, samples: Iterable[_Sample]) -> dict[str, float]:
+        groups: dict[int, tuple[tuple[str, ...], list[Values]]] = {}
+        for sample in samples:
+            for tags, values in sample.parts:
+                # By its number: to look a tuple up by its tags takes as long as it has any.
+                groups.setdefault(id(tags), (tags, []))[1].append(values)
+        if len(groups) == 1:
+            ((tags, rows),) = groups.values()
+            return dict(zip(tags, row_means.mean(rows).tolist(), strict=True))
+        return self._merged(groups)
+
+    def _merged(
+        self, groups: Mapping[int, tuple[tuple[str, ...], list[Values]]]
+    ) -> dict[str, float]:
+        """Of several key sets: the mean of what each tag has in any of them."""
+        union = self._unions.get(key := tuple(groups))
+        if union is None or any(
+            known is not tags
+            for known, (tags, _) in zip(union.key_sets, groups.values(), strict=True)
+        ):
+            if len(self._unions) >= _MOST_UNIONS:
+                self._unions.clear()
+            union = self._unions[key] = _union([tags for tags, _ in groups.values()])
+        parts = [
+            Rows(places, rows)
+            for places, (_, rows) in zip(union.places, groups.values(), strict=True)
+        ]
+        means = row_means.merged(parts, len(union.tags))
+        return dict(zip(union.tags, means.tolist(), strict=True))
 
     def learner_timeline(self, algorithm: str, means: dict[str, float]) -> LearnerTimeline | None:
         """Rows of the window's means with Other computed per update and then averaged.
@@ -131,9 +176,9 @@ class Window:
             self._algorithm = algorithm
             for sample in self._samples:
                 sample.timing = None
-        timings = [sample.measure(algorithm) for sample in self._samples]
+        timings = [sample.measure(algorithm, self._timed.of) for sample in self._samples]
         others = [timing.other_ms for timing in timings if timing.other_ms is not None]
-        other_ms = sum(others) / len(others) if others else None
+        other_ms = mean(others) if others else None
         timeline = learner_timeline(means, algorithm, other_ms=other_ms)
         if timeline.wall_ms == 0 and other_ms is None:
             return None
@@ -145,31 +190,15 @@ class Window:
         return timeline
 
 
-def _means(samples: Iterable[_Sample]) -> dict[str, float]:
-    groups: dict[tuple[str, ...], list[Values]] = {}
-    for sample in samples:
-        for tags, values in sample.parts:
-            groups.setdefault(tags, []).append(values)
-    # A NaN or two opposite infinities are what the training said, not a fault of ours.
-    with np.errstate(invalid="ignore", over="ignore"):
-        if len(groups) == 1:
-            ((tags, rows),) = groups.items()
-            return dict(zip(tags, _mean(rows).tolist(), strict=True))
-        return _merge(groups)
+def _timed(tags: tuple[str, ...]) -> _Timed:
+    places = [place for place, tag in enumerate(tags) if tag.startswith(_TIMING_PREFIX)]
+    return _Timed(tuple(tags[place] for place in places), places)
 
 
-def _mean(rows: Sequence[Values]) -> Values:
-    if len(rows) == 1:
-        return rows[0]
-    return np.asarray(np.mean(np.stack(rows), axis=0), dtype=np.float64)
-
-
-def _merge(groups: dict[tuple[str, ...], list[Values]]) -> dict[str, float]:
-    totals: dict[str, float] = {}
-    counts: dict[str, int] = {}
-    for tags, rows in groups.items():
-        summed: Values = np.asarray(np.sum(np.stack(rows), axis=0), dtype=np.float64)
-        for tag, total in zip(tags, summed.tolist(), strict=True):
-            totals[tag] = totals.get(tag, 0.0) + total
-            counts[tag] = counts.get(tag, 0) + len(rows)
-    return {tag: total / counts[tag] for tag, total in totals.items()}
+def _union(key_sets: Sequence[tuple[str, ...]]) -> _Union:
+    # Each has its tags in the run's order. That of what has most of them stays, whichever comes first.
+    ordered = sorted(key_sets, key=lambda tags: (-len(tags), tags))
+    tags = tuple(dict.fromkeys(chain.from_iterable(ordered)))
+    at = {tag: place for place, tag in enumerate(tags)}
+    places = [np.array([at[tag] for tag in one], dtype=np.intp) for one in key_sets]
+    return _Union(tuple(key_sets), tags, places)

@@ -9,23 +9,31 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from unilab_schema.bottleneck import Bottleneck
-from unilab_schema.phases import family_of
+from unilab_schema.phases import all_learner_slices, family_of
 from unilab_sidecar.picture import Picture
 from unilab_sidecar.text import Block, Line, Segment, clip, line, line_width
 
 _LABEL = "Bottleneck  "
+_KNOWN = frozenset(phase.tag for phase in all_learner_slices())
 
 
 def bottleneck(picture: Picture, width: int) -> Block:
-    """One row for a run with a timing, none for one that can have no bottleneck."""
+    """One row for a run with a timing, none for one that can have no bottleneck, or none any more."""
     if picture.learner is None or family_of(picture.run.algorithm) == "on_policy":
         return []
     if picture.bottleneck is None:
-        return [()]
+        return [()] if picture.ended is None and _has_known_phases(picture) else []
     for made in _lines(picture.bottleneck):
         if line_width(made) <= width:
             return [made]
     return [clip(_line(picture.bottleneck, picture.bottleneck.share.brief(short=True), 0), width)]
+
+
+def _has_known_phases(picture: Picture) -> bool:
+    """Others say nothing of what is slow."""
+    rows = picture.learner.rows if picture.learner is not None else ()
+    has_collector = picture.collector is not None and bool(picture.collector.rows)
+    return has_collector or any(row.tag in _KNOWN for row in rows)
 
 
 def _lines(found: Bottleneck) -> Iterator[Line]:

@@ -9,10 +9,18 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from unilab_schema.timing import ITER_WALL, OTHER, Row
+from unilab_schema.timing import ITER_WALL, OTHER, PhaseSpec, Row
 from unilab_sidecar import formatting, grouping
 from unilab_sidecar.charts import bar
-from unilab_sidecar.panels.parts import Cell, grid, heading, reading_style, reading_text
+from unilab_sidecar.flow import flowed
+from unilab_sidecar.panels.node import node_cells
+from unilab_sidecar.panels.parts import (
+    Cell,
+    columns_heading,
+    grid,
+    reading_style,
+    reading_text,
+)
 from unilab_sidecar.picture import Metric, Picture
 from unilab_sidecar.text import Block, Line, Segment, Style, left, line, right, width_of
 
@@ -22,6 +30,7 @@ _MIN_LABEL = 4
 _MAX_LABEL = 22
 _MIN_BAR = 6
 _MAX_BAR = 40
+_OWN = "also timed, in no sum:"
 _MPS = {0: "off", 1: "ambient", 2: "on"}
 
 
@@ -33,13 +42,42 @@ def learner(picture: Picture, width: int) -> Block:
     rows = _rows(timeline.rows, width)
     if timeline.over_accounted and timeline.accounted_percent is not None:
         share = formatting.percent(timeline.accounted_percent)
-        rows.append(line(Segment(f"! phases account for {share}: they overlap", "bad")))
+        told = f"phases overlap: {share} of wall"
+        rows += flowed(Segment("! ", "bad"), [Segment(told, "bad")], width)
     return rows
 
 
-def collector(picture: Picture, width: int) -> Block:
-    """Rows of the collector's own clock, without a heading."""
-    return _rows(picture.collector.rows, width) if picture.collector is not None else []
+def collector(picture: Picture, width: int, *, is_below: bool = False) -> Block:
+    """Rows of the collector's own clock, without a heading. ``is_below``: beneath the learner's,
+    whose milliseconds theirs are to stand under."""
+    if picture.collector is None:
+        return []
+    shown = picture.collector.rows
+    own = next((place for place, row in enumerate(shown) if row.own), None)
+    if own is not None and picture.collector.cycle_ms is None:
+        # Without a cycle nothing is a part of one.
+        shown = tuple(row._replace(detail=row.detail and not row.own) for row in shown)
+    rows = _rows(shown, width, has_percent=is_below)
+    if own is not None and picture.collector.cycle_ms is not None:
+        # Or the rows of an algorithm would seem to be more than their sum.
+        rows.insert(own, line(Segment(left(_OWN, width), "dim")))
+    if rows and picture.collector.missing:
+        rows.append(_not_timed(picture.collector.missing, width))
+    return rows
+
+
+def _not_timed(missing: Sequence[PhaseSpec], width: int) -> Line:
+    """A share of something unknown is no number, nor is what nobody has timed 0. In one line: most
+    of them have a row that is blank."""
+    told = "no %, not timed: "
+    forms = (
+        ", ".join(phase.label for phase in missing),
+        ", ".join(phase.short_label for phase in missing),
+    )
+    names = next((form for form in forms if width_of(told + form) <= width), "")
+    if names:
+        return line(Segment(told, "label"), Segment(names, "dim"))
+    return line(Segment(f"no %: {len(missing)} not timed", "label"))
 
 
 def timing_heading(title: str, width: int, *, percent: bool = True) -> Line:
@@ -47,18 +85,11 @@ def timing_heading(title: str, width: int, *, percent: bool = True) -> Line:
     titles = [("ms", _label_cells(width, percent=percent) + _MS_CELLS)]
     if percent:
         titles.append(("%", titles[0][1] + _PERCENT_CELLS))
-    start = width_of(title)
-    rule = ["─"] * max(width, 0)
-    if titles[0][1] - 4 <= start or titles[-1][1] > width:
-        return heading(title, width)
-    rule[start] = " "
-    for text, end in titles:
-        rule[end - len(text) - 1 : end + 1] = f" {text} "[: width - end + len(text) + 1]
-    return line(Segment(title, "heading"), Segment("".join(rule[start:]), "dim"))
+    return columns_heading(title, width, titles)
 
 
 def system(picture: Picture, width: int) -> Block:
-    """Buffer, timeout rate, environments, batch and CUDA MPS, without a heading."""
+    """Buffer, timeout rate, environments, batch and CUDA MPS, then the node, without a heading."""
     readings = {metric.tag: metric for metric in picture.system}
     cells: list[Cell] = []
     if (size := readings.get(grouping.BUFFER_SIZE)) is not None:
@@ -76,17 +107,18 @@ def system(picture: Picture, width: int) -> Block:
         value = mps.reading.value
         word = _MPS.get(round(value) if math.isfinite(value) else 0, "off")
         cells.append(_cell("CUDA MPS", mps, word))
+    cells += node_cells(picture, width)
     if width < 24:
         return [row for cell in cells for row in grid([cell], width)]
     return _aligned(cells, width)
 
 
 def _aligned(cells: Sequence[Cell], width: int) -> Block:
-    labels = max((width_of(cell.label) for cell in cells), default=0)
+    """Values end at the right edge; a long one comes as near to its label as it must."""
     return [
         line(
-            Segment(left(cell.label, labels + 2), "label"),
-            Segment(right(cell.text, max(width - labels - 2, 1)), cell.style),
+            Segment(cell.label, "label"),
+            Segment(right(cell.text, max(width - width_of(cell.label), 1)), cell.style),
         )
         for cell in cells
     ]
@@ -96,9 +128,9 @@ def _cell(label: str, metric: Metric, text: str) -> Cell:
     return Cell(label, reading_text(metric.reading, text), reading_style(metric.reading))
 
 
-def _rows(rows: Sequence[Row], width: int) -> Block:
+def _rows(rows: Sequence[Row], width: int, *, has_percent: bool = False) -> Block:
     with_percent = any(row.percent is not None for row in rows)
-    room = _label_cells(width, percent=with_percent)
+    room = _label_cells(width, percent=with_percent or has_percent)
     bar_cells = _bar_cells(width) if with_percent else 0
     short = any(width_of(row.label) + 2 * row.detail > room for row in rows)
     return [_row(row, room, bar_cells, short=short, with_percent=with_percent) for row in rows]

@@ -7,53 +7,88 @@ The app asks for ``data.store``'s history (:mod:`unilab_sidecar.chart_store`), k
 
 from __future__ import annotations
 
-from unilab_sidecar.chart_axes import short_number, time_label
-from unilab_sidecar.chart_bins import Bins, Span, XAxis
-from unilab_sidecar.chart_drawing import plot_cells
+from functools import lru_cache
+
+from unilab_schema.known_names import USUAL_LOSSES, tag_of
+from unilab_sidecar.chart_axes import short_number, span_words
+from unilab_sidecar.chart_bins import NO_BINS, Bins, Span, XAxis
+from unilab_sidecar.chart_detail import Window
+from unilab_sidecar.chart_drawing import EARLIER, plot_cells
 from unilab_sidecar.chart_legend import Named, at_cursor, place_words
 from unilab_sidecar.chart_panes import (
     GAP,
     Arranged,
     ChartData,
     Panes,
+    awaited,
     earlier_courses,
     named_courses,
 )
 from unilab_sidecar.chart_picker import picker_lines
+from unilab_sidecar.chart_places import least_width, newest_of
 from unilab_sidecar.chart_state import KEYS, ChartContext, ChartState, window
 from unilab_sidecar.chart_store import MAX_TAGS
+from unilab_sidecar.earlier_label import earlier_words
 from unilab_sidecar.key_help import edge_hint
 from unilab_sidecar.layout import FRAME_CELLS, FRAME_ROWS, Screen
-from unilab_sidecar.text import Block, Line, Segment, beside, clean, clip, fit, line, line_width
+from unilab_sidecar.text import (
+    Block,
+    Line,
+    Segment,
+    beside,
+    clean,
+    clip,
+    line,
+    line_width,
+    width_of,
+)
 
-__all__ = ["ChartData", "context", "usual", "view"]
+__all__ = ["ChartData", "context", "usual", "view", "window_of"]
 
 SIDE_FROM = 120
 _SIDE_CELLS = 35
 _LEAST_ROWS = 6
 """Of a chart with its heading and its rule."""
 _ACROSS_CELLS = 56
+_BESIDE = " · ┄ "
 _NAMES: dict[XAxis, str] = {"iteration": "iteration", "env_steps": "env steps", "time": "time"}
 _OVERLAYS = {"apart": "", "together": "one value axis", "scaled": "each on its own scale"}
-_USUAL = ("Train/mean_reward", "Loss/critic", "Loss/actor", "Loss/value", "Loss/surrogate",
-          "Policy/mean_std", "Perf/total_fps")  # fmt: skip
-_PLAIN = str.maketrans("·…←→↑↓▸─│┤└┴▲▏┄×", "-~<>^v>-|++|^|-x")
+_PLAIN = str.maketrans("·…←→↑↓▸─│┤└┴▲▏┄×", "-~<>^v>-|++|^|.x")
 
 
-def usual(known: tuple[str, ...], most: int = 3) -> tuple[str, ...]:
-    """Tags worth a look when nobody has chosen any."""
-    return tuple(tag for tag in _USUAL if tag in known)[:most]
+@lru_cache(maxsize=8)
+def usual(known: tuple[str, ...], most: int = 3, reward_tag: str = "") -> tuple[str, ...]:
+    """Tags worth a look when nobody has chosen any. ``reward_tag``: the run's own."""
+    there = frozenset(known)
+    wanted = (
+        tag_of("reward", there, reward_tag),
+        *USUAL_LOSSES,
+        "Policy/mean_std",
+        tag_of("steps_per_s", there),
+    )
+    return tuple(tag for tag in wanted if tag in there)[:most]
 
 
 def context(data: ChartData, state: ChartState, columns: int, rows: int) -> ChartContext:
     """What ``press`` needs to know about this screen."""
     named = named_courses(data, state)
     whole = _whole(data, state, named)
-    arranged = _arrange(state, columns, rows)
-    reference = max((one.bins for one in named), key=len, default=None)
-    if reference is None:
-        return ChartContext(data.known, whole, arranged.cells, live=data.live, earlier=data.earlier)
-    return ChartContext(data.known, whole, arranged.cells, reference, data.live, data.earlier)
+    arranged = _arrange(data, state, columns, rows)
+    return ChartContext(
+        data.known, whole, arranged.cells, _longest(named), data.live, data.earlier,
+        tuple(_courses(data, state, named)), _newest(state, named),
+    )  # fmt: skip
+
+
+def window_of(data: ChartData, state: ChartState) -> Window | None:
+    """The part of the run that is looked at, or all of it; ``None`` where that is nothing."""
+    if state.picker is not None or not state.shown:
+        return None
+    named = named_courses(data, state)
+    if (whole := _whole(data, state, named)) is None:
+        return None
+    span = window(state, whole, _newest(state, named), live=data.live)
+    return Window(state.shown, state.x_axis, span, len(data.known), state.zoom is None)
 
 
 def view(
@@ -74,30 +109,47 @@ def view(
     return screen if unicode else _ascii(screen)
 
 
-def _arrange(state: ChartState, columns: int, rows: int) -> Arranged:
+def _arrange(data: ChartData, state: ChartState, columns: int, rows: int) -> Arranged:
     width, room = max(columns - FRAME_CELLS, 1), max(rows - FRAME_ROWS, 1)
-    side = _SIDE_CELLS if columns >= SIDE_FROM else 0
-    charts = width - (side + GAP if side else 0)
     space = max(room - 3, 1)
     count = len(state.shown)
-    if state.overlay != "apart" or count <= 1:
-        legend = 0 if side or count <= 1 else min(count, max(space - _LEAST_ROWS, 0))
-        ends = state.overlay != "apart" and count > 1
-        cells = plot_cells(charts, ends=ends)
-        return Arranged(charts, side, 1, (max(space - legend, 1),), 0, cells)
+    # Charts of their own have their figures above them, and all of the width.
+    is_apart = state.overlay == "apart" or count <= 1
+    side = _SIDE_CELLS if columns >= SIDE_FROM and not is_apart else 0
+    charts = width - (side + GAP if side else 0)
+    if not is_apart:
+        legend = 0 if side else min(count, max(space - _LEAST_ROWS, 0))
+        cells = plot_cells(charts, ends=True)
+        return Arranged(charts, side, 1, (max(space - legend, 1),), 0, cells, state.shown)
+    without = awaited(data, state)
+    drawn = tuple(tag for tag in state.shown if tag not in without)
+    space, count = max(space - bool(without), 1), len(drawn)
     fitting = max(space // _LEAST_ROWS, 1)
     across = 2 if count > fitting and charts >= 2 * _ACROSS_CELLS else 1
     each = (charts - (across - 1) * GAP) // across
     down = min(fitting, -(-count // across))
     heights = tuple(space // down + (place < space % down) for place in range(down))
     shown = down * across
-    first = min(max(state.focus - shown // 2, 0), max(count - shown, 0))
-    return Arranged(charts, side, across, heights, first, plot_cells(each))
+    focus = sum(tag in drawn for tag in state.shown[: state.focus])
+    first = min(max(focus - shown // 2, 0), max(count - shown, 0))
+    return Arranged(charts, side, across, heights, first, plot_cells(each), drawn)
+
+
+def _longest(named: list[Named]) -> Bins:
+    return max((one.bins for one in named), key=len, default=NO_BINS)
+
+
+def _newest(state: ChartState, named: list[Named]) -> float | None:
+    return newest_of([one.bins for one in named], state.x_axis)
+
+
+def _courses(data: ChartData, state: ChartState, named: list[Named]) -> list[Bins]:
+    courses = [one.bins for one in named]
+    return courses + [bins for one in named for bins in earlier_courses(data, state, one.tag)]
 
 
 def _whole(data: ChartData, state: ChartState, named: list[Named]) -> Span | None:
-    courses = [one.bins for one in named]
-    courses += [bins for one in named for bins in earlier_courses(data, state, one.tag)]
+    courses = _courses(data, state, named)
     spans = [span for bins in courses if (span := bins.span(state.x_axis)) is not None]
     if not spans:
         return None
@@ -112,8 +164,8 @@ def _charts(data: ChartData, state: ChartState, columns: int, rows: int, *, unic
     whole = _whole(data, state, named)
     if whole is None:
         return _nothing_there(data, state, named)
-    span = window(state, whole, live=data.live)
-    arranged = _arrange(state, columns, rows)
+    span = window(state, whole, _newest(state, named), live=data.live)
+    arranged = _arrange(data, state, columns, rows)
     panes = Panes(data, state, span, arranged, unicode)
     if state.overlay == "apart" or len(named) == 1:
         body = panes.apart(named)
@@ -122,34 +174,51 @@ def _charts(data: ChartData, state: ChartState, columns: int, rows: int, *, unic
     if arranged.side:
         widths = [arranged.width, arranged.side]
         body = beside([body, panes.side(named)], widths, GAP)
-    return [_header(panes, whole, width), _place(panes, named, width), *body]
+    return [_header(panes, named, whole, width), _place(panes, named, width), *body]
 
 
-def _header(panes: Panes, whole: Span, width: int) -> Line:
+def _header(panes: Panes, named: list[Named], whole: Span, width: int) -> Line:
     state, span = panes.state, panes.span
-    ends = [_on_axis(min(value, whole.high), state.x_axis) for value in span]
+    follows = state.zoom is not None and state.zoom.high is None
+    end = _newest(state, named) if follows else None
+    shown = Span(span.low, min(span.high, whole.high if end is None else max(end, span.low)))
+    # Of a tag that nobody has logged there is nothing to wait for.
+    coming = set(state.shown) - set(awaited(panes.data, state))
+    loaded = min((panes.data.store.progress(tag) for tag in coming), default=1.0)
+    is_partial = any(panes.data.store.is_partial(tag) for tag in coming)
     parts: list[Segment] = [
         Segment(f"{_NAMES[state.x_axis]} ", "heading"),
-        Segment(f"{ends[0]} to {ends[1]}", "value"),
+        Segment(span_words(shown, state.x_axis), "value"),
     ]
     if state.zoom is None:
-        said = ["whole run"]
+        said = ["whole run"] if loaded == 1 and not is_partial else []
+        said = ["without what came later"] if panes.data.is_behind else said
+        said = ["played so far"] if panes.data.is_played else said
     else:
         times = (whole.high - whole.low) / max(span.high - span.low, 1e-300)
         said = [f"zoom {times:.3g}×" if times < 1000 else f"zoom {short_number(times)}×"]
-        said += ["follows the newest"] if state.zoom.high is None else []
+        said[0] += ", the closest" if _is_closest(panes, span) else ""
+        said += ["follows the newest"] if follows else []
+        said += ["held by the cursor"] if state.zoom.is_held else []
+    said += ["a part of the history is lost"] if is_partial else []
     said += ["log scale"] if state.log_y else []
     said += [_OVERLAYS[state.overlay]] if len(state.shown) > 1 else []
-    loaded = min((panes.data.store.progress(tag) for tag in state.shown), default=1.0)
+    loaded = min(loaded, panes.data.finer)
     said += [f"loading {100 * loaded:.0f} %"] if loaded < 1 else []
     shown = len(panes.arranged.heights) * panes.arranged.across
-    if state.overlay == "apart" and len(state.shown) > shown:
+    count = len(panes.arranged.drawn)
+    if state.overlay == "apart" and count > shown:
         first = panes.arranged.first
-        said.append(f"{first + 1} to {first + shown} of {len(state.shown)} charts")
+        said.append(f"{first + 1} to {first + shown} of {count} charts")
+    # The key would do it otherwise, and what a key does has to be seen.
+    has_none = not panes.data.earlier and panes.data.compare is None
+    said += ["no earlier run of this task here"] if has_none and not state.compare else []
     parts += [Segment(f" · {text}", "label") for text in said if text]
-    if any(earlier_courses(panes.data, state, tag) for tag in state.shown):
-        label = f" · ┄ {clean(panes.data.compare_label) or 'earlier run'}"
-        parts.append(Segment(fit(label, max(width - line_width(parts), 0)), "dim"))
+    if panes.data.compare is not None and state.compare:
+        room = width - line_width(parts) - width_of(_BESIDE)
+        said = earlier_words(panes.data.compare, panes.data.compare_label, state.shown, room)
+        style = "value" if panes.is_overlaid else EARLIER
+        parts.append(Segment(f"{_BESIDE}{said}", style))
     return line(*parts)
 
 
@@ -160,11 +229,14 @@ def _place(panes: Panes, named: list[Named], width: int) -> Line:
     one = one or max(named, key=lambda one: len(one.bins))
     cursor = panes.state.cursor
     if cursor is None:
-        mark = "newest"
-        words = place_words(Bins(one.bins.table[:, -1:]))
+        mark = "last drawn" if panes.data.is_behind else "newest"
+        words = place_words(Bins(one.bins.table[:, -1:]), panes.span, panes.state.x_axis)
     else:
-        found = at_cursor(one.bins, panes.state.x_axis, panes.span, panes.cells, cursor)
-        mark, words = "▲", place_words(found)
+        # Where this one has nothing, another one has, as the earlier run behind the newest.
+        mark, words = "▲", []
+        for bins in (one.bins, *_courses(panes.data, panes.state, named)):
+            found = at_cursor(bins, panes.state.x_axis, panes.span, panes.cells, cursor)
+            words = words or place_words(found, panes.span, panes.state.x_axis)
     parts = [Segment(mark, "label")]
     for place, (name, value) in enumerate(words):
         more = [Segment(f"{'   ' if place else ' '}{name} ", "label"), Segment(value, "value")]
@@ -174,8 +246,10 @@ def _place(panes: Panes, named: list[Named], width: int) -> Line:
     return line(*parts)
 
 
-def _on_axis(value: float, axis: XAxis) -> str:
-    return time_label(value) if axis == "time" else f"{value:,.0f}"
+def _is_closest(panes: Panes, span: Span) -> bool:
+    reference = _longest(named_courses(panes.data, panes.state))
+    least = least_width(reference, panes.state.x_axis, span)
+    return span.high - span.low <= least * (1 + 1e-9)
 
 
 def _nothing_chosen(data: ChartData, width: int) -> Block:
@@ -213,4 +287,5 @@ def _ascii(screen: Screen) -> Screen:
     lines = [
         tuple(Segment(p.text.translate(_PLAIN), p.style) for p in parts) for parts in screen.lines
     ]
-    return Screen(screen.title, screen.hint.translate(_PLAIN), lines)
+    # The hint is still to be cut between its keys.
+    return Screen(screen.title, screen.hint, lines)

@@ -4,28 +4,29 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from unilab_sidecar import chart_state, rank_state
+from unilab_sidecar import chart_state, event_state, rank_state
 from unilab_sidecar.layout import FRAME_CELLS, SYSTEM_FROM, Screen
 from unilab_sidecar.panels.parts import heading
 from unilab_sidecar.text import Block, Segment, beside, clip, left, line, width_of
-from unilab_sidecar.viewing import THEMES, View
+from unilab_sidecar.view_names import THEMES, View
 
-_KEY_CELLS = 14
+_KEY_CELLS = 15
 _GAP = 3
 Rows = Sequence[tuple[str, str]]
 
 _EVERYWHERE: Rows = (
     ("1 to 5", "overview, charts, ranks, events, bus"),
-    ("Space", "hold the display still; the training and this view go on"),
-    ("[ ]", "of a replay: slower, faster; it stands still with the display"),
+    ("Space", "pause the display, or make it live again; the training goes on"),
+    ("[ ]", "of a replay: slower, faster; a paused display pauses it too"),
     ("/", "filter: words, !not, /regex/; Enter keeps it, Esc clears it"),
     ("s", "save what is shown, as SVG and as text"),
     ("t", f"next theme: {', '.join(THEMES)}"),
-    (": or Ctrl+P", "all commands by name"),
+    (": or Ctrl+P", "commands by name, those of the view first"),
     ("?", "this help"),
     ("Esc", "back"),
     ("Ctrl+Z", "put the view aside, fg brings it back"),
-    ("q or Ctrl+C", "close the view; the training goes on"),
+    ("K", "stop the training, after a question; with --allow-control only"),
+    ("q or Ctrl+C", "close the view, as Ctrl+\\ does; the training goes on"),
 )
 _MOVING: Rows = (
     ("↑ ↓ or k j", "a line"),
@@ -34,20 +35,31 @@ _MOVING: Rows = (
 )
 _OVERVIEW: Rows = (
     ("Tab", "the next panel, Shift+Tab the one before"),
-    ("Enter", "that panel alone, with all of its rows, and back"),
-    ("Esc", "back to the whole"),
-    ("← →", "while it stands still: a second of the run back and forth, Shift: a minute"),
-    ("PgUp PgDn", "and a twentieth of the run; Home and End: its begin and its end"),
+    ("Enter", "the chosen panel alone, with all of its rows, and back"),
+    ("Esc", "back to all panels"),
+    ("← →", "while paused: a second of the run back and forth, Shift: a minute"),
+    ("PgUp PgDn", "while paused: a twentieth of the run back and forth"),
+    ("Home End", "while paused: to the beginning and to the end of the run"),
 )
 _WORDS: Rows = (
     ("Avg 2s (n=…)", "shown values are means over the updates of two seconds"),
+    ("Avg 10s (n=…)", "of the ranks: means over what so many answers have brought in ten seconds"),
     ("1.2 (40 s)", "no update of the last two seconds has it: its newest value and age"),
-    ("●  ○  ✗", "live, silent, lost or gone"),
-    ("◌  ✓", "awaited by a new aggregator, finished"),
+    ("●  ○  ✗", "live, silent, and failed, lost or gone"),
+    ("◌  ✓  ■", "awaited by a new aggregator, finished, stopped by somebody"),
     ("!", "something is wrong"),
     ("dropped", "values and frames that the run lacks"),
+    ("(last N)", "that many new values of the mean reward tell where it goes"),
+    ("grey dots", "of a chart: from the lowest to the highest value of a stretch of the run"),
+    ("grey course", "the value has not changed"),
+    ("Steps/s", "mean of the rates of single iterations: a slow one among fast ones weighs little"),
+    ("Rows/s", "rows that training takes out of the replay buffer a second"),
+    ("Ingress", "the queue from the collectors to the replay buffer"),
+    ("Work", "of a rank: its Iter Wall without the wait for other ranks' gradients"),
+    ("log()", "how long a call of the logger holds the training up"),
 )
 _CHARTS: Rows = tuple((key.keys, key.long) for key in chart_state.KEYS)
+_EVENTS: Rows = tuple((key.keys, key.long) for key in event_state.KEYS)
 _RANKS: Rows = tuple((key.keys, key.long) for key in rank_state.KEYS)
 
 
@@ -58,6 +70,7 @@ def view(shown: View, columns: int) -> Screen:
         ("Overview", _OVERVIEW),
         ("Charts", _CHARTS),
         ("Ranks", _RANKS),
+        ("Events", _EVENTS),
     )
     own = tuple(sorted(own, key=lambda part: part[0].lower() != shown))
     if columns < SYSTEM_FROM:
@@ -66,10 +79,10 @@ def view(shown: View, columns: int) -> Screen:
         lines = _parts(parts, width)
     else:
         widths = [(width - _GAP) // 2, width - _GAP - (width - _GAP) // 2]
-        blocks = [
-            _parts((("In every view", _EVERYWHERE), ("What the words mean", _WORDS)), widths[0]),
-            _parts((*own, ("Scrolling", _MOVING)), widths[1]),
-        ]
+        sides: list[list[tuple[str, Rows]]] = [[("In every view", _EVERYWHERE)], []]
+        for part in (*own, ("Scrolling", _MOVING), ("What the words mean", _WORDS)):
+            min(sides, key=lambda side: len(_parts(side, widths[0]))).append(part)
+        blocks = [_parts(side, cells) for side, cells in zip(sides, widths, strict=True)]
         lines = beside(blocks, widths, _GAP)
     return Screen("Help", "↑ ↓ scroll · Esc or q back", [clip(parts, width) for parts in lines])
 

@@ -1,18 +1,20 @@
-"""All commands by their names, for whoever has pressed ``:``. Pure."""
+"""The commands by their names, for whoever has pressed ``:``. Pure."""
 
 from __future__ import annotations
 
+from unilab_sidecar.commands_by_name import Palette, commands_of, matching
 from unilab_sidecar.layout import FRAME_CELLS, FRAME_ROWS, Screen
 from unilab_sidecar.text import Block, Segment, clean, clip, fit, left, line, width_of
-from unilab_sidecar.viewing import COMMANDS, Palette, matching
+from unilab_sidecar.view_names import View
 
 _KEY_CELLS = 10
 
 
-def view(palette: Palette, columns: int, rows: int) -> Screen:
-    """What is typed, and the commands that hold it; Enter does the marked one."""
+def view(palette: Palette, shown: View, columns: int, rows: int) -> Screen:
+    """What is typed, and the commands that hold it; Enter does the marked one. ``shown``: the view
+    from which it was opened, whose own commands come first."""
     width, room = max(columns - FRAME_CELLS, 1), max(rows - FRAME_ROWS, 1)
-    found = matching(palette)
+    found = matching(palette, shown)
     at = min(palette.at, max(len(found) - 1, 0))
     typed = clean(palette.text)
     while width_of(typed) > max(width - 30, 8):
@@ -39,6 +41,6 @@ def view(palette: Palette, columns: int, rows: int) -> Screen:
                 Segment(fit(one.name, width - _KEY_CELLS - 2), "value" if is_marked else "plain"),
             )
         )
-    count = f"{len(found)} of {len(COMMANDS)} commands"
+    count = f"{len(found)} of {len(commands_of(shown))} commands"
     hint = f"{count} · ↑ ↓ choose · Enter do it · Esc back"
     return Screen("Commands", hint, [clip(parts, width) for parts in lines[:room]])

@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from unilab_metrics.wording import counted
+from unilab_schema.known_names import EPISODE_LENGTH, MEAN_REWARD, tag_of
 from unilab_sidecar import formatting
 from unilab_sidecar.chart_picker import picker_lines
 from unilab_sidecar.flow import flowed
@@ -20,28 +21,44 @@ from unilab_sidecar.picture import Picture
 from unilab_sidecar.questions import RanksQuestion
 from unilab_sidecar.rank_columns import GONE, SLOWEST, STATES, percent, row, titles
 from unilab_sidecar.rank_columns import columns as columns_of
+from unilab_sidecar.rank_means import MEAN_S
 from unilab_sidecar.rank_spreads import spreads, who
 from unilab_sidecar.rank_state import KEYS, MAX_TAGS, RanksContext, RanksState, first_row
-from unilab_sidecar.rank_table import RankLine, RankTable, asked_tags
+from unilab_sidecar.rank_table import RankLine, RankTable, asked_tags, at_work
 from unilab_sidecar.standing import has_contact
 from unilab_sidecar.text import Block, Line, Segment, Style, clip, fit, line, line_width
 
-__all__ = ["context", "ranks", "wanted"]
+__all__ = ["context", "ranks", "wanted", "window"]
 
-_USUAL = ("Train/mean_reward", "Loss/critic", "Loss/actor", "Loss/value", "Loss/surrogate",
-          "Policy/mean_std", "Train/mean_episode_length")  # fmt: skip
+_USUAL = (
+    "Loss/critic",
+    "Loss/actor",
+    "Loss/value",
+    "Loss/value_function",
+    "Loss/surrogate",
+    "Policy/mean_std",
+    "Policy/mean_noise_std",
+)
 _LEAST_ROWS = 5
 """Of the table, before the lines around it give way."""
 _ORDERS = {"rank": "by rank", "slowest": "slowest first", "age": "oldest first"}
 _NAMED = 6
 _AIRY_FROM = 30
 """Lines of a screen that has room for blank ones."""
-_SHOWN = ("live", "silent", "lost", "gone")
+_SHOWN = ("live", "failed", "silent", "lost", "gone")
 
 
 def wanted(picture: Picture, state: RanksState) -> RanksQuestion:
     """What to ask for, twice a second while this view is open."""
-    return RanksQuestion(asked_tags(picture.run.algorithm, state.tags or _USUAL))
+    chosen = state.tags or _usual(picture)
+    return RanksQuestion(asked_tags(picture.run.algorithm, chosen, picture.readings))
+
+
+def window(table: RankTable) -> str:
+    """Over what the values of this view are means, for the title; empty without any."""
+    if not table.has_answer:
+        return ""
+    return f"Avg {MEAN_S}s (n={table.samples})" if table.samples else "newest values"
 
 
 def context(
@@ -61,7 +78,7 @@ def ranks(table: RankTable, picture: Picture, state: RanksState, columns: int, r
     page = _page(table, picture, state, columns, rows)
     first = first_row(state, len(page.lines), page.space)
     visible = page.lines[first : first + page.space]
-    tags, are_chosen = _tags(table, state)
+    tags, are_chosen = _tags(table, picture, state)
     drawn = columns_of(table, page.lines, tags, width, are_chosen=are_chosen)
     body: Block = [*page.above, titles(drawn)] if page.lines else [*page.above]
     body += [row(one, drawn) for one in visible]
@@ -70,7 +87,7 @@ def ranks(table: RankTable, picture: Picture, state: RanksState, columns: int, r
     body += page.below
     title = "Ranks"
     if len(visible) < len(page.lines):
-        title = f"Ranks · rows {first + 1:,} to {first + len(visible):,} of {len(page.lines):,}"
+        title = f"Ranks · rows {first + 1:,}-{first + len(visible):,} of {len(page.lines):,}"
     return Screen(
         fit(title, max(width - 2, 0)),
         edge_hint(KEYS, width),
@@ -90,13 +107,15 @@ class _Page(NamedTuple):
 def _page(table: RankTable, picture: Picture, state: RanksState, columns: int, rows: int) -> _Page:
     width, room = max(columns - FRAME_CELLS, 1), max(rows - FRAME_ROWS, 1)
     lines = _ordered(table, state)
-    tags, _ = _tags(table, state)
+    tags, _ = _tags(table, picture, state)
     airy = [()] if room >= _AIRY_FROM else []
     above = [*_above(table, picture, state, width), *airy]
     free = room - len(above) - len(lines) - 4
-    below = spreads(table, tags, width, max(room // 4, free, 1))
+    happened = [row.tag for row in picture.learner.rows] if picture.learner is not None else []
+    below = spreads(table, tags, width, max(room // 4, free, 1), happened)
     if below:
-        below = [*airy, heading("Over the ranks", width), *below]
+        over = f"{_over(table)}, newest values" if table.has_newest_spreads else _over(table)
+        below = [*airy, heading(over, width), *below]
     least = min(len(lines), _LEAST_ROWS)
     while below and room - len(above) - 1 - len(below) < least:
         below = below[:-1] if len(below) > 2 + len(airy) else []
@@ -106,10 +125,16 @@ def _page(table: RankTable, picture: Picture, state: RanksState, columns: int, r
     return _Page(above, lines, space, below)
 
 
-def _tags(table: RankTable, state: RanksState) -> tuple[tuple[str, ...], bool]:
+def _usual(picture: Picture) -> tuple[str, ...]:
+    reward = tag_of("reward", picture.readings, picture.run.reward_tag) or MEAN_REWARD
+    length = tag_of("episode_length", picture.readings) or EPISODE_LENGTH
+    return (reward, *_USUAL, length)
+
+
+def _tags(table: RankTable, picture: Picture, state: RanksState) -> tuple[tuple[str, ...], bool]:
     if state.tags:
         return state.tags, True
-    there = (tag for tag in _USUAL if tag in table.spreads)
+    there = (tag for tag in _usual(picture) if tag in table.spreads)
     return tuple(tag for tag in there if table.spreads[tag].count), False
 
 
@@ -163,9 +188,9 @@ def _counts(table: RankTable, picture: Picture, state: RanksState, width: int) -
     parts += [Segment(f"{count:,} {name}", "dim") for name, count in counts.items()]
     if absent := expected - heard:
         parts.append(Segment(f"{absent:,} not heard yet", "warn"))
-    if table.iteration is not None:
-        parts.append(Segment(f"iteration {table.iteration:,}", "value"))
     parts.append(Segment(_ORDERS[state.order], "label"))
+    if said := _iterations(table):
+        parts.append(Segment(said, "value"))
     if not has_contact(picture):
         parts.append(Segment(f"as of {formatting.age(picture.silent_s)} ago", "warn"))
     elif table.problem and table.has_answer:
@@ -179,8 +204,32 @@ def _counts(table: RankTable, picture: Picture, state: RanksState, width: int) -
     return line(*shown)
 
 
+def _iterations(table: RankTable) -> str:
+    """How far the first and the last are of those that count; the title says how far all are as of
+    the newest update, which of a single rank is the same."""
+    there = at_work(table) or table.lines
+    known = [one.iteration for one in there if one.is_learner and one.iteration is not None]
+    if len(known) < 2:
+        return ""
+    last, first = min(known), max(known)
+    if last == first:
+        return f"all at iteration {first:,}"
+    return f"iterations {last:,} to {first:,}"
+
+
+def _over(table: RankTable) -> str:
+    """Whose values are compared and added up, if not everybody's."""
+    ranks_there = {one.key.rank for one in table.lines if one.is_learner}
+    if len({one.key.rank for one in table.lines}) == 1:
+        return "Values"
+    counting = {one.key.rank for one in at_work(table) if one.is_learner}
+    if not counting or counting == ranks_there:
+        return "Over the ranks"
+    return f"Over the ranks at work: {len(counting):,} of {len(ranks_there):,}"
+
+
 def _slowest(table: RankTable) -> Line | None:
-    learners = [one for one in table.lines if one.work_ms is not None and one.state not in GONE]
+    learners = [one for one in at_work(table) if one.work_ms is not None]
     if len(learners) < 2 or table.mean_work_ms is None:
         return None
     one = next((one for one in learners if one.key == table.slowest), None)
@@ -188,12 +237,12 @@ def _slowest(table: RankTable) -> Line | None:
         mean = f"{formatting.milliseconds(table.mean_work_ms)} ms"
         said = "No rank is more than 1 % over the mean"
         if table.without_sync:
-            said = "No rank works more than 1 % longer than the mean"
+            said = "No rank's Work is more than 1 % over the mean"
         return line(Segment(said, "good"), Segment(f" of {mean}", "label"))
     work = formatting.milliseconds(one.work_ms or 0.0)
     over = f", {percent(one.over)} over the mean"
     if table.without_sync:
-        over = f", works {percent(one.over)} longer than the mean"
+        over = f", Work {percent(one.over)} over the mean"
     return line(
         Segment(f"{SLOWEST}: {who(one.key)}", "warn"),
         Segment(over, "value"),
@@ -205,6 +254,7 @@ def _in_trouble(table: RankTable, width: int) -> Block:
     """Who is lost or silent, wherever the table is scrolled to."""
     parts: list[Segment] = []
     troubles: tuple[tuple[str, frozenset[str], Style], ...] = (
+        ("X failed", frozenset({"failed"}), "bad"),
         ("L lost", GONE, "bad"),
         ("s silent", frozenset({"silent"}), "warn"),
     )

@@ -11,7 +11,10 @@ from textual.geometry import Region, Size
 from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
-from unilab_sidecar.text import Block, Line, Segment, filled, line_width, merged, width_of
+from unilab_sidecar.scroll_places import ScrollTo
+from unilab_sidecar.text import Line, Lines, Segment, filled, line_width, merged, width_of
+
+_NEAR_CELLS = 8
 
 
 class Sheet(ScrollView, can_focus=True):
@@ -42,22 +45,35 @@ class Sheet(ScrollView, can_focus=True):
 
     def __init__(self) -> None:
         super().__init__()
-        self._lines: Block = []
+        self._lines: Lines = []
         self._styles: dict[str, RichStyle] = {}
 
-    def show(self, lines: Block) -> int:
-        """Replaces the text; returns how many lines have to be painted again."""
+    def show(self, lines: Lines) -> int:
+        """Replaces the text; returns how many lines have to be painted again: of those that are
+        seen, since all are painted when it is scrolled."""
         old, self._lines = self._lines, lines
         if len(lines) != len(old):
             self.virtual_size = Size(0, len(lines))
         top, changed = self.scroll_offset.y, 0
-        for index in range(max(len(lines), len(old))):
+        regions: list[Region] = []
+        for index in range(top, min(top + self.size.height, max(len(lines), len(old)))):
             before, after = _at(old, index), _at(lines, index)
             if before != after:
                 changed += 1
-                start, end = _difference(before, after, self.size.width)
-                self.refresh(Region(start, index - top, end - start, 1))
+                regions += [
+                    Region(start, index - top, end - start, 1)
+                    for start, end in differences(before, after, self.size.width)
+                ]
+        if regions:
+            self.refresh(*regions)
         return changed
+
+    def go(self, to: ScrollTo | None) -> None:
+        """Scrolls; ``None`` for nowhere."""
+        if to is not None and to.is_other:
+            self.call_after_refresh(self.scroll_to, y=to.y, animate=False)
+        elif to is not None:
+            self.scroll_to(y=to.y, animate=False)
 
     def notify_style_update(self) -> None:
         """A new theme: styles are looked up again when lines are drawn."""
@@ -81,8 +97,39 @@ class Sheet(ScrollView, can_focus=True):
         return style
 
 
-def _at(lines: Block, index: int) -> Line:
+def _at(lines: Lines, index: int) -> Line:
     return lines[index] if 0 <= index < len(lines) else ()
+
+
+def differences(before: Line, after: Line, width: int) -> list[tuple[int, int]]:
+    """First and last cell (exclusive) of each stretch that two lines do not share, up to
+    ``width``. Stretches with less between them than it takes to move the cursor are one."""
+    old, new = _cells(before), _cells(after)
+    if old is None or new is None:
+        start, end = _difference(before, after, width)
+        return [(start, end)] if start < end else []
+    blank = (" ", "plain")
+    old += [blank] * (width - len(old))
+    new += [blank] * (width - len(new))
+    found: list[tuple[int, int]] = []
+    for at in range(width):
+        if old[at] == new[at]:
+            continue
+        if found and at - found[-1][1] < _NEAR_CELLS:
+            found[-1] = (found[-1][0], at + 1)
+        else:
+            found.append((at, at + 1))
+    return found
+
+
+def _cells(parts: Line) -> list[tuple[str, str]] | None:
+    """Each cell's character and style, ``None`` if one character is not one cell."""
+    made: list[tuple[str, str]] = []
+    for part in parts:
+        if width_of(part.text) != len(part.text) or not part.text.isprintable():
+            return None
+        made += [(character, part.style) for character in part.text]
+    return made
 
 
 def _difference(before: Line, after: Line, width: int) -> tuple[int, int]:

@@ -1,0 +1,1 @@
+"""The sidecar in a browser: who is let in, the page, and a sidecar process per tab."""
