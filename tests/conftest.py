@@ -42,6 +42,10 @@ for _number, _usual in (
     if signal.getsignal(_number) == signal.SIG_IGN:
         signal.signal(_number, _usual)
 
+# Threads of torch that wait for each other on a busy machine turn seconds into minutes; the demo
+# has one as well.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+
 # A loaded machine must not turn a slow example into a failure.
 hypothesis.settings.register_profile("project", deadline=None, max_examples=60)
 hypothesis.settings.load_profile("project")
@@ -98,6 +102,8 @@ def _isolate(patch: pytest.MonkeyPatch, home: Path) -> None:
     for name, folder in {
         "HOME": "home",
         "XDG_RUNTIME_DIR": "run",
+        # Else the doctor also looks where the system's other processes have their sockets.
+        "UNILAB_METRICS_RUNTIME": "sockets",
         "XDG_STATE_HOME": "state",
         "UNILAB_METRICS_SPOOL": "spool",
         "TMPDIR": "tmp",

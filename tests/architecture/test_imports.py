@@ -9,7 +9,9 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-TERMINALS_AND_BACKENDS = ("asyncio", "rich", "tensorboard", "tensorboardX", "textual", "wandb")
+TERMINALS_AND_BACKENDS = (
+    *("asyncio", "psutil", "pynvml", "rich", "tensorboard", "tensorboardX", "textual", "wandb"),
+)
 PUBLISHING = ("publish", "storage", "subscribe", "transport")
 
 

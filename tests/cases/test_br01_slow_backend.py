@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import json
-import socket
+from itertools import count
 from pathlib import Path
 
-from case_runs import delayed_python, ended, finish, processes, scalars, start
-from real_runs import only_run, until
-
-START_S = 5.0
+import pytest
+from case_runs import ended, finish, held_python, processes, scalars, start
+from real_runs import fastest_s, only_run, until
 
 RANK = """
-import json, sys, time
+import json, os, sys, time
 import unilab_metrics as um
 
 def asleep_s():
@@ -25,38 +24,47 @@ publisher = um.init(algorithm="ppo", task="Toy", sim_backend="numpy", log_root=s
 init_s = asleep_s() - began_s
 import torch.distributed as dist
 
-began_s = time.monotonic()
-dist.init_process_group("gloo")
+# By a file: a port that is free now may be taken before rank 0 listens there.
+dist.init_process_group(
+    "gloo", init_method=f"file://{sys.argv[2]}", rank=int(os.environ["RANK"]), world_size=2
+)
 dist.barrier()
-print(json.dumps({"init_s": init_s, "barrier_s": time.monotonic() - began_s}), flush=True)
+print(json.dumps({"init_s": init_s}), flush=True)
 sys.stdin.readline()
 for iteration in range(20):
     publisher.log({"Loss/value": float(iteration)}, iteration=iteration)
 print("logged", flush=True)
 dist.destroy_process_group()
-assert publisher.close(), (publisher.errors, publisher.unsent)
+assert publisher.close(90), (publisher.errors, publisher.unsent)
 """
 
 
+@pytest.mark.slow
+@pytest.mark.timeout(300)
 def test_a_slow_backend_start_delays_neither_init_nor_the_first_barrier(tmp_path: Path) -> None:
-    logs = tmp_path / "logs"
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
+    places = (tmp_path / f"launch-{n}" for n in count())
+    # What a busy machine adds to `init` is mostly no sleep, but for the wait for a thread that is
+    # queued.
+    assert fastest_s(lambda: init_s(next(places)), 0.5) < 0.5
+
+
+def init_s(folder: Path) -> float:
+    """For how long `init` slept, on the rank where that was longer."""
+    logs, go = folder / "logs", folder / "go"
+    folder.mkdir()
     environment = {
-        "UNILAB_METRICS_PYTHON": str(delayed_python(tmp_path, "write", START_S)),
+        "UNILAB_METRICS_PYTHON": str(held_python(folder, "write", until=go)),
         "WORLD_SIZE": "2",
         "MASTER_ADDR": "127.0.0.1",
-        "MASTER_PORT": str(port),
+        "MASTER_PORT": "29501",
         "OMP_NUM_THREADS": "1",
     }
-    ranks = [start(RANK, logs, RANK=str(rank), **environment) for rank in (0, 1)]
+    ranks = [start(RANK, logs, folder / "gloo", RANK=str(n), **environment) for n in (0, 1)]
+    slept_s: list[float] = []
     for rank in ranks:
         assert rank.stdout is not None
-        times = json.loads(rank.stdout.readline())
-        # It waits for nobody: what a busy machine adds is no sleep.
-        assert times["init_s"] < 0.5
-        assert times["barrier_s"] < START_S
+        # The backend does not start before both are through, however long that takes.
+        slept_s.append(json.loads(rank.stdout.readline())["init_s"])
     # From here on nothing is logged before the slow start has begun.
     until(lambda: processes("write"), 30.0)
     run_dir = only_run(logs)
@@ -68,8 +76,10 @@ def test_a_slow_backend_start_delays_neither_init_nor_the_first_barrier(tmp_path
         assert rank.stdout is not None
         assert rank.stdout.readline() == "logged\n"
     assert list(run_dir.glob("*tfevents*")) == [], "the backend has not started yet"
+    go.touch()
     for rank in ranks:
         finish(rank)
     ended(run_dir)
     expected = [(iteration, float(iteration)) for iteration in range(20)]
     assert scalars(run_dir)["Loss/value"] == expected
+    return max(slept_s)

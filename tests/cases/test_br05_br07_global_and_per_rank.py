@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
 from case_runs import Points, ended, finish, scalars, start
-from real_runs import only_run
+from real_runs import only_run, until
 
 RANK = """
 import sys
@@ -20,7 +21,9 @@ for n in range(50):
         iteration=first + n,
         env_steps=384 * (n + 1),
     )
-assert publisher.close(), (publisher.errors, publisher.unsent)
+# Another rank than 0 waits 10 s only for an aggregator that has not come up yet.
+sys.stdin.readline()
+assert publisher.close(90), (publisher.errors, publisher.unsent)
 """
 
 
@@ -30,13 +33,19 @@ def points_of(
     environment = {"WORLD_SIZE": str(ranks), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "29501"}
     arguments = (logs, algorithm, str(first), str(second_wall_s))
     started = [start(RANK, *arguments, RANK=str(rank), **environment) for rank in range(ranks)]
+    until(lambda: list(logs.glob("*/*/*/bus/bus.json")))
+    run_dir = only_run(logs)
+    for process in started:
+        assert process.stdin is not None
+        process.stdin.write("\n")
+        process.stdin.flush()
     for process in started:
         finish(process)
-    run_dir = only_run(logs)
     ended(run_dir)
     return scalars(run_dir)
 
 
+@pytest.mark.slow
 def test_on_policy_points_are_as_dense_on_one_rank_as_on_two(tmp_path: Path) -> None:
     for ranks in (1, 2):
         points = points_of(tmp_path / str(ranks), ranks, "ppo", 0)
@@ -54,6 +63,7 @@ def test_off_policy_points_are_as_dense_and_steps_are_sums(tmp_path: Path) -> No
         assert points["Loss/value"] == [(step, 1.0) for step in steps]
 
 
+@pytest.mark.slow
 def test_throughput_is_the_sum_of_the_ranks_rates_and_walls_are_means(tmp_path: Path) -> None:
     even = points_of(tmp_path / "even", 2, "sac", 1)
     assert {value for _, value in even["Perf/total_fps"]} == {1536.0}

@@ -8,6 +8,7 @@ import struct
 import time
 from pathlib import Path
 
+import pytest
 from case_runs import aggregator_pid, ended, processes, run, scalars, start
 from real_runs import only_run, until
 
@@ -69,7 +70,7 @@ import unilab_metrics as um
 publisher = um.init(algorithm="ppo", task="Toy", run_dir=sys.argv[1])
 for iteration in range(int(sys.argv[2]), int(sys.argv[3])):
     publisher.log({"Loss/value": float(iteration)}, iteration=iteration)
-assert publisher.close(), publisher.errors
+assert publisher.close(90), publisher.errors
 """
 
 
@@ -96,6 +97,7 @@ sys.stdin.read()
 """
 
 
+@pytest.mark.slow
 def test_points_older_than_the_flush_interval_survive_a_kill_of_learner_and_writer(
     tmp_path: Path,
 ) -> None:

@@ -22,7 +22,7 @@ import unilab_metrics as um
 publisher = um.init(algorithm="ppo", task="Toy", sim_backend="numpy", log_root=sys.argv[1])
 """
 TAIL = """
-assert publisher.close(), publisher.errors
+assert publisher.close(90), publisher.errors
 print(json.dumps(publisher.dropped))
 """
 

@@ -10,7 +10,7 @@ from case_runs import ended, run, scalars
 from real_runs import only_run
 
 HEAD = """
-import json, multiprocessing, os, sys, warnings
+import json, multiprocessing, os, sys, time, warnings
 import unilab_metrics as um
 
 publisher = None
@@ -29,7 +29,10 @@ def connected_child(connection):
     own = um.connect(role="evaluator")
     for step in range(10):
         own.point("child", float(step), step=step)
-    connection.send([own.close(), own.dropped])
+    # Who did not start the aggregator waits 10 s only for one that has not come up yet.
+    while not own._shipper.bus_seen:
+        time.sleep(0.01)
+    connection.send([own.close(90), own.dropped])
 
 def main(child, method):
     global publisher
@@ -42,7 +45,7 @@ def main(child, method):
     answer = ours.recv()
     process.join()
     emit(10)
-    assert publisher.close(), publisher.errors
+    assert publisher.close(90), publisher.errors
     print(json.dumps([process.exitcode, answer, publisher.dropped]))
 
 if __name__ == "__main__":
@@ -65,7 +68,7 @@ def test_a_forked_child_that_does_not_connect_warns_once_and_is_a_no_op(tmp_path
     assert scalars(run_dir) == {"parent": PARENT}
 
 
-@pytest.mark.parametrize("method", ["fork", "spawn"])
+@pytest.mark.parametrize("method", ["fork", pytest.param("spawn", marks=pytest.mark.slow)])
 def test_a_child_that_connects_has_records_of_its_own(method: str, tmp_path: Path) -> None:
     # A spawned child imports its program anew, so that must be a file.
     script = tmp_path / "train.py"

@@ -60,7 +60,7 @@ def test_two_nodes_with_two_ranks_have_one_run_and_one_writer(tmp_path: Path) ->
     ("environment", "expected"),
     [
         ({"RANK": "1", "LOCAL_RANK": "0", "WORLD_SIZE": "2"}, (1, 2)),
-        ({"RANK": "1", "LOCAL_RANK": "0"}, (1, 2)),
+        pytest.param({"RANK": "1", "LOCAL_RANK": "0"}, (1, 2), marks=pytest.mark.slow),
         ({"SLURM_PROCID": "3", "SLURM_LOCALID": "0", "SLURM_NTASKS": "4"}, (3, 4)),
         ({"UNILAB_DP_RANK": "1", "UNILAB_DP_WORLD_SIZE": "2", "LOCAL_RANK": "0"}, (1, 2)),
     ],
@@ -80,8 +80,8 @@ def test_another_rank_starts_nothing_and_makes_no_directory(
     ("environment", "expected"),
     [
         ({"RANK": "0", "LOCAL_RANK": "3", "WORLD_SIZE": "1"}, (0, 1)),
-        ({}, (0, 1)),
-        ({"LOCAL_RANK": "1"}, (0, 1)),
+        pytest.param({}, (0, 1), marks=pytest.mark.slow),
+        pytest.param({"LOCAL_RANK": "1"}, (0, 1), marks=pytest.mark.slow),
     ],
 )
 def test_the_global_rank_0_has_the_run(

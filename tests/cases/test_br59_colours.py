@@ -55,7 +55,7 @@ def test_br59_no_color_means_none_and_the_state_is_still_there() -> None:
         for key, words in (("2", "Train/mean_reward"), ("3", "by rank"), ("5", "Positions")):
             terminal.type(key)
             terminal.until_shown(words)
-        assert "● live" in terminal.screen.text
+        terminal.until_shown("● live")
     assert colours(terminal.screen.written) == set()
     # Bold is no colour.
     assert b"\x1b[1m" in terminal.screen.written

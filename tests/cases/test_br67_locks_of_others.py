@@ -26,14 +26,14 @@ import unilab_metrics as um
 publisher = um.init(algorithm="ppo", task="Toy", run_dir=sys.argv[1])
 for iteration in range(10):
     publisher.log({"Loss/value": 0.0}, iteration=iteration)
-assert publisher.close(), publisher.errors
+assert publisher.close(90), publisher.errors
 """
 
 
 @pytest.fixture
 def stranger() -> Iterator[subprocess.Popen[bytes]]:
     """A live process that has nothing to do with us, whose pid a lock names."""
-    command = [sys.executable, "-c", "import time; time.sleep(120)"]
+    command = [sys.executable, "-c", "import time; time.sleep(3600)"]
     elsewhere = os.environ | {"TMPDIR": "/tmp"}
     with subprocess.Popen(command, env=elsewhere) as process:
         yield process
@@ -41,7 +41,14 @@ def stranger() -> Iterator[subprocess.Popen[bytes]]:
         process.kill()
 
 
-@pytest.mark.parametrize("case", ["other host", "same host, another start", "cut off"])
+@pytest.mark.parametrize(
+    "case",
+    [
+        pytest.param("other host", marks=pytest.mark.slow),
+        "same host, another start",
+        pytest.param("cut off", marks=pytest.mark.slow),
+    ],
+)
 def test_a_stale_lock_is_taken_over_and_the_process_it_names_is_left_alone(
     case: str, stranger: subprocess.Popen[bytes], tmp_path: Path
 ) -> None:

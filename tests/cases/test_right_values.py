@@ -379,9 +379,11 @@ zero.log({"Loss/actor": 1.0, "Perf/collection_time": 1.0, "Perf/learner_weight_p
     assert set(trained.points) == {"Loss/actor", "Train/iteration"}
 
 
-@pytest.mark.parametrize("tag", ["reward/mean", "reward/mean_ep100", "reward/"])
-def test_reserved_names_are_refused_also_in_open_mode(tag: str, tmp_path: Path) -> None:
-    body = f"zero.log({{'Loss/value': 1.0, {tag!r}: 2.0}}, iteration=0)\n"
+def test_reserved_names_are_refused_also_in_open_mode(tmp_path: Path) -> None:
+    body = (
+        "for iteration, tag in enumerate(['reward/mean', 'reward/mean_ep100', 'reward/']):\n"
+        "    zero.log({'Loss/value': 1.0, tag: 2.0}, iteration=iteration)\n"
+    )
     trained = train(tmp_path, "ppo", 1, body)
-    assert trained.points == {"Loss/value": [(0, 1.0)]}
-    assert trained.bus["dropped_calls"] == {"bad_tag": 1}
+    assert trained.points == {"Loss/value": [(0, 1.0), (1, 1.0), (2, 1.0)]}
+    assert trained.bus["dropped_calls"] == {"bad_tag": 3}

@@ -7,6 +7,7 @@ atheris is not installed: it has no wheels for every platform.
 from __future__ import annotations
 
 import importlib.util
+import os
 import re
 import subprocess
 import sys
@@ -29,7 +30,10 @@ def main() -> int:
     for name in sys.argv[2:] or TARGETS:
         command = [sys.executable, str(HERE / "run_target.py"), name, seconds]
         with tempfile.TemporaryDirectory() as folder:
-            done = subprocess.run(command, capture_output=True, text=True, cwd=folder, check=False)
+            done = subprocess.run(
+                command, capture_output=True, text=True, cwd=folder, check=False,
+                env=os.environ | {"TMPDIR": folder},
+            )  # fmt: skip
         units = _UNITS.search(done.stderr)
         count = f"{int(units[1]):,} inputs" if units else "no count"
         print(f"{name:<12} {'ok' if done.returncode == 0 else 'FAILED'}  {count}", flush=True)

@@ -35,6 +35,14 @@ def test_version() -> None:
     assert invoke("--version") == (0, f"unilab-metrics {__version__}\n")
 
 
+@pytest.mark.parametrize(("typed", "meant"), [("atach", "attach"), ("replai", "replay"), ("x", "")])
+def test_of_a_command_that_there_is_not_the_nearest_is_named(typed: str, meant: str) -> None:
+    code, output = invoke(typed, "somewhere")
+    assert code == ExitCode.USAGE
+    assert f"No such command '{typed}'" in output
+    assert (f"Did you mean '{meant}'?" in output) if meant else ("Did you mean" not in output)
+
+
 @pytest.mark.parametrize("flag", ["-h", "--help"])
 def test_help_lists_the_commands_examples_and_exit_codes(flag: str) -> None:
     code, output = invoke(flag)
@@ -123,9 +131,9 @@ def test_a_second_writer_says_that_there_is_nothing_to_do(
 
 
 def test_an_unknown_option_ends_its_sentence_before_the_known_ones() -> None:
-    assert "zzz: unknown option. Known: training" in invoke("demo", "zzz=7")[1]
+    assert "zzz: unknown option of sac. Known: training" in invoke("demo", "zzz=7")[1]
     output = invoke("demo", "algo.sed=7")[1]
-    assert "algo.sed: unknown option, did you mean algo.seed? Known: training" in output
+    assert "algo.sed: unknown option of sac, did you mean algo.seed? Known: training" in output
 
 
 def test_attach_without_a_live_run_ends_with_4() -> None:
@@ -219,6 +227,53 @@ def test_attach_waits_for_a_run_that_is_starting(
     assert invoke("attach")[0] == ExitCode.NO_LIVE_RUN
 
 
+def test_attach_waits_for_a_run_to_begin_and_says_so_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wanted = tmp_path / "logs" / "notyet"
+    polls: list[float] = []
+    opened: list[Path] = []
+
+    def poll(seconds: float) -> None:
+        polls.append(seconds)
+        if len(polls) == 2:
+            wanted.mkdir(parents=True)
+        if len(polls) == 4:
+            (wanted / "run_config.json").write_text("{}")
+
+    def replaced(_path: str, command: list[str], _environ: object) -> None:
+        assert "--wait" in command
+        opened.append(Path(command[3]))
+
+    monkeypatch.setattr(watch.time, "sleep", poll)
+    monkeypatch.setattr(os, "execve", replaced)
+    code, output = invoke("attach", str(wanted), "--wait", "--lines")
+    assert (code, opened, len(polls)) == (0, [wanted], 4)
+    said = f"waiting for a run in {wanted} (no such directory); Ctrl+C ends it"
+    assert output.splitlines() == [said]
+
+
+def test_attach_waits_for_any_run_of_this_machine_until_ctrl_c(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    polls: list[float] = []
+
+    def poll(seconds: float) -> None:
+        polls.append(seconds)
+        if len(polls) > 5:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(watch.time, "sleep", poll)
+    code, output = invoke("attach", "--wait", "--lines")
+    assert (code, len(polls)) == (ExitCode.INTERRUPTED, 6)
+    assert output == "waiting for a run on this machine (none is live); Ctrl+C ends it\n"
+
+
+def test_attach_does_not_wait_where_no_run_can_begin(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    assert invoke("attach", str(tmp_path / "file"), "--wait")[0] in {2, ExitCode.RUN_NOT_FOUND}
+
+
 def test_ls_shows_live_runs_first_and_recent_ones_once(tmp_path: Path) -> None:
     logs = tmp_path / "logs"
     runs = [logs / "sac" / "task" / f"2026-01-0{day}_03-04-05_numpy" for day in (1, 2, 3)]
@@ -238,6 +293,49 @@ def test_ls_shows_live_runs_first_and_recent_ones_once(tmp_path: Path) -> None:
     assert [line.split()[0] for line in lines] == ["live", "failed", "done"]
     assert [line.split()[-1] for line in lines] == [str(run) for run in reversed(runs)]
     assert "2026-01-01 03:04" in lines[2]
+
+
+def test_ls_counts_the_alerts_of_what_has_ended_and_not_those_of_an_earlier_attempt(
+    tmp_path: Path,
+) -> None:
+    told = [{"raised": 3, "open": 1}, {"raised": 1, "open": 0}, {"raised": 0, "open": 0}, {}]
+    for day, alerts in enumerate(told, 1):
+        run = tmp_path / f"2026-01-0{day}_03-04-05_numpy"
+        run.mkdir()
+        (run / "run_config.json").write_text("{}")
+        summary = {"status": "completed", "bus": {"alerts": alerts}}
+        (run / "run_summary.json").write_text(json.dumps(summary))
+    live = tmp_path / "2026-01-05_03-04-05_numpy"
+    lease = Lease.create(private_directory(bus_directory(live)), AGGREGATOR_LEASE, b"")
+    (live / "run_summary.json").write_text(json.dumps({"bus": {"alerts": told[0]}}))
+    try:
+        lines = invoke("ls", "--logs", str(tmp_path))[1].splitlines()
+    finally:
+        lease.release()
+    ends = [line.split("_numpy")[1] for line in lines]
+    assert ends == ["", "", "", "  (1 alert)", "  (3 alerts, 1 still open)"]
+
+
+@pytest.mark.parametrize(
+    ("told", "words"),
+    [
+        ({"completed_iterations": 300, "training_wall_time_sec": 125.6, "final_mean_reward": 412.06},
+         "  (300 iterations, 2m05s, reward 412.1)"),
+        ({"training_wall_time_sec": 7_500.0}, "  (2h05m)"),
+        ({"completed_iterations": 1, "training_wall_time_sec": 3.2, "bus": {"alerts": {"raised": 1}}},
+         "  (1 iteration, 3.2s, 1 alert)"),
+        ({"completed_iterations": "a", "training_wall_time_sec": 1e300, "final_mean_reward": True},
+         ""),
+    ],
+)  # fmt: skip
+def test_ls_says_how_far_a_run_came_and_its_last_reward(
+    tmp_path: Path, told: dict[str, object], words: str
+) -> None:
+    run = tmp_path / "2026-01-01_03-04-05_numpy"
+    run.mkdir()
+    (run / "run_config.json").write_text("{}")
+    (run / "run_summary.json").write_text(json.dumps({"status": "completed"} | told))
+    assert invoke("ls", "--logs", str(tmp_path))[1].rstrip("\n").split("_numpy")[1] == words
 
 
 @pytest.mark.parametrize("command", [("ls",), ("--version",), ("attach",)])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 import threading
@@ -17,14 +18,14 @@ from msgspec import structs
 from sample_run import FakeSource
 from toy_run import ToyRun
 
-from unilab_metrics.errors import ExitCode
+from unilab_metrics.errors import ExitCode, UnreadSettingsError
 from unilab_metrics.publish.publisher import Publisher
 from unilab_metrics.run.bus_settings import SETTINGS_FILE
 from unilab_metrics.storage.filesystem import boot_id
 from unilab_metrics.storage.records import Record
 from unilab_metrics.storage.segments import list_segments
 from unilab_metrics.storage.spool_reader import SPOOL_PREFIX
-from unilab_metrics.subscribe.abandoned import find_abandoned
+from unilab_metrics.subscribe.abandoned import find_abandoned, look_for_abandoned
 from unilab_metrics.transport.rendezvous import CONNECTION_FILE, bus_directory
 from unilab_schema.codec import KIND_OF, encode_payload
 from unilab_schema.identity import Identity
@@ -100,10 +101,27 @@ def test_what_cannot_be_told_is_not_said(
     assert find_abandoned(tmp_path / "nowhere") is None
 
 
+@pytest.mark.parametrize("damage", [b"", b"{", b"[]", b'{"spools": 3}', b"\xff", b"[" * 100_000])
+def test_damaged_settings_are_named_where_nobody_leads_the_run(
+    damage: bytes, cut_off: ToyRun
+) -> None:
+    bus = bus_directory(cut_off.run_dir)
+    settings = bus / SETTINGS_FILE
+    settings.write_bytes(damage)
+    with pytest.raises(UnreadSettingsError, match=f"{re.escape(str(settings))}: .* recover"):
+        look_for_abandoned(cut_off.run_dir)
+    cut_off.start_aggregator()
+    assert look_for_abandoned(cut_off.run_dir) is None
+    cut_off.stop_aggregator()
+    # Its machine may know more.
+    change(bus / CONNECTION_FILE, boot_id="another", host="elsewhere")
+    assert look_for_abandoned(cut_off.run_dir) is None
+
+
 def attach(*arguments: str | Path) -> tuple[int, str, str]:
     done = subprocess.run(
         [sys.executable, "-m", "unilab_metrics", "attach", *map(str, arguments)],
-        stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=20, check=False,
+        stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60, check=False,
     )  # fmt: skip
     return done.returncode, done.stdout, done.stderr
 
@@ -116,6 +134,25 @@ def test_lines_about_a_run_that_was_cut_off_end_with_what_completes_it(cut_off: 
     assert f"(gone: {AGGREGATOR}, {LEARNER})" in last
     assert f"`unilab-metrics recover {cut_off.run_dir}` completes it" in last
     assert lines.count("run cut off") == 1
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("option", ["--once", "--lines"])
+def test_a_view_of_a_run_with_damaged_settings_ends_and_names_them(
+    option: str, cut_off: ToyRun
+) -> None:
+    settings = bus_directory(cut_off.run_dir) / SETTINGS_FILE
+    settings.write_bytes(b"")
+    if option == "--once":
+        # It has nothing to show then.
+        for segment in list_segments(settings.parent, "history"):
+            segment.write_bytes(b"")
+    code, lines, errors = attach(cut_off.run_dir, option)
+    assert code == ExitCode.DAMAGED
+    assert lines.startswith("iter 3  ") is (option == "--lines")
+    assert errors.startswith(f"unilab-metrics: {settings}: ")
+    assert f"`unilab-metrics recover {cut_off.run_dir}`" in errors
+    assert errors.count("\n") == 1
 
 
 def test_a_run_that_never_had_an_aggregator_is_named_too(tmp_path: Path) -> None:
@@ -139,7 +176,7 @@ def test_output_that_takes_nothing_is_one_message_and_an_exit_code(cut_off: ToyR
         for redirection in (">/dev/full", ">&-")
     ]  # fmt: skip
     full, closed = [(process.communicate(timeout=20)[1], process.returncode) for process in ends]
-    message = "unilab-sidecar: standard output: No space left on device\n"
+    message = "unilab-metrics: standard output: No space left on device\n"
     assert full == (message, ExitCode.UNEXPECTED)
     assert closed == ("", ExitCode.NO_LIVE_RUN)
 
@@ -179,12 +216,13 @@ def told(gone: Callable[[], tuple[str, ...] | None], **options: Any) -> tuple[li
 def test_one_line_is_all_with_once() -> None:
     (line,), code = told(lambda: ("A", "B"), once=True)
     assert code == ExitCode.NO_LIVE_RUN
-    assert "run cut off  nobody on this machine is at work on it (gone: A, B)" in line
+    assert "run cut off  ! nobody on this machine is at work on it (gone: A, B)" in line
     assert "`unilab-metrics recover 'some run'` completes it" in line
 
 
 def test_who_was_told_to_wait_waits(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("unilab_sidecar.plain.QUIET_INTERVAL_S", 0.0)
+    monkeypatch.setattr("unilab_sidecar.plain.QUIET_INTERVAL_S", 1.0)
+    monkeypatch.setattr("unilab_sidecar.left_alone.HEARD_WITHIN_S", 0.0)
     asked: list[int] = []
 
     def gone() -> tuple[str, ...] | None:

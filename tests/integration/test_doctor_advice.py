@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import socket
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -20,15 +22,17 @@ from journal_feeder import fold, opened
 
 from unilab_metrics.aggregate.folding.entries import OpenAttempt, SourceGone, SourceJoined
 from unilab_metrics.cli.root import commands
+from unilab_metrics.config import RUN_SUMMARY_FILE
 from unilab_metrics.errors import ExitCode
 from unilab_metrics.publish.opening import open_publisher
 from unilab_metrics.publish.publisher import Publisher
 from unilab_metrics.run.completing.recovering import recover_run
 from unilab_metrics.storage.lease import Lease
-from unilab_metrics.storage.places import spool_root
+from unilab_metrics.storage.places import runtime_directory, spool_root
 from unilab_metrics.storage.removed_runs import KEPT_S
 from unilab_metrics.storage.spool_owner import RunFile, SpoolOwner
 from unilab_metrics.storage.spool_reader import LEASE_NAME
+from unilab_metrics.transport.ipc import remove_dead_endpoints
 from unilab_metrics.transport.rendezvous import AGGREGATOR_LEASE, bus_directory
 from unilab_schema.identity import LEARNER, RunInfo, SourceKey
 
@@ -111,7 +115,26 @@ def test_ranks_that_never_came_are_a_warning(run_dir: Path) -> None:
     recover_run(run_dir)
     done = CliRunner().invoke(commands, ["doctor", str(run_dir)])
     assert done.exit_code == ExitCode.OK
-    assert "warning  processes  1 of 2 ranks came (missing 1)\n" in done.output
+    assert "warning  processes  1 of 2 ranks came (missing: rank 1)\n" in done.output
+
+
+def test_of_a_rank_that_was_killed_before_the_end_it_is_said_after_it(run_dir: Path) -> None:
+    open_run_directory(run_dir)
+    publisher = source()
+    log(publisher, range(3))
+    end(publisher)
+    recover_run(run_dir)
+    path = run_dir / RUN_SUMMARY_FILE
+    summary = json.loads(path.read_text())
+    killed = {"role": "learner", "rank": 1, "state": "lost", "ending": "SIGKILL"}
+    summary["bus"]["sources"].append({**killed, "last_iteration": 7})
+    path.write_text(json.dumps(summary))
+    done = CliRunner().invoke(commands, ["doctor", str(run_dir)])
+    said = "warning  processes  learner of rank 1: was killed by SIGKILL at iteration 7\n"
+    assert said in done.output
+    summary["bus"]["attempt"] += 1
+    path.write_text(json.dumps(summary))
+    assert said not in CliRunner().invoke(commands, ["doctor", str(run_dir)]).output
 
 
 def leave(name: str, run: Path | None, *, age_s: float = 7300.0, records: int = 1) -> Path:
@@ -225,3 +248,22 @@ def test_leftovers_take_a_line_each_and_end_with_a_total(tmp_path: Path, run_dir
     assert "other runs have left 3 things behind" in short
     long = CliRunner().invoke(commands, ["doctor", str(run_dir), "-v"]).output
     assert [line[:8] for line in long.splitlines() if "launch-" in line] == ["info    "] * 3
+
+
+def test_of_dead_sockets_an_aggregator_removes_those_that_it_is_said_to(
+    short_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("UNILAB_METRICS_RUNTIME")
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(short_path))
+    monkeypatch.setattr(tempfile, "tempdir", str(short_path))
+    own, others = short_path / "unilab-metrics", short_path / f"unilab-metrics-{os.getuid()}"
+    dead = [own / "17.in", own / "a socket", others / "18.in"]
+    for path in dead:
+        path.parent.mkdir(mode=0o700, exist_ok=True)
+        with socket.socket(socket.AF_UNIX) as one:
+            one.bind(str(path))
+    found = dict(of_subject(examine(), "leftovers", "warning"))
+    fixes = [found[f"{path}: a socket at which nobody listens"] for path in dead]
+    assert fixes == ["the next aggregator removes it", f"rm '{dead[1]}'", f"rm {dead[2]}"]
+    remove_dead_endpoints(runtime_directory())
+    assert [path.exists() for path in dead] == [False, True, True]

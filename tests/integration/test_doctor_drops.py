@@ -41,13 +41,13 @@ def dropped(run_dir: Path) -> list[tuple[str, str | None]]:
     [
         (
             lambda p: [p.log({"a": 1.0}, iteration=k + 0.5) for k in range(8)],
-            "8 bad_step (iteration: 0.5 is no number of steps)",
+            "8 steps not whole or beyond 2^50 (iteration: 0.5 is no number of steps)",
             "give whole numbers, as int(step), for iteration, env_steps and step",
         ),
         (
             lambda p: p.log({f"a{n}": None for n in range(5)}, iteration=1),
             (
-                "5 bad_value (a0: a value of type NoneType is no number; a1: a value of type "
+                "5 values that are no number (a0: a value of type NoneType is no number; a1: a value of type "
                 "NoneType is no number; a2: a value of type NoneType is no number; and 2 things "
                 "more)"
             ),
@@ -86,6 +86,6 @@ def test_lines_about_a_run_without_any_iteration_say_why(how: str, run_dir: Path
     )  # fmt: skip
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout == (
-        "run ended: completed  dropped: 1 bad_step (learner of rank 0)  iteration: '1' is no number "
+        "run ended: completed  W dropped: 1 step not whole or beyond 2^50 (learner of rank 0)  iteration: '1' is no number "
         "of steps\n"
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import re
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -74,6 +75,7 @@ def test_commands_that_read_event_files_name_it_too(
     code, said = ask("doctor", run_dir)
     assert code == ExitCode.UNHEALTHY
     assert "it needs the package tensorboardX" in said
+    assert re.search(r"^\d+ of \d+ checks passed \(-v shows them\)$", said, re.MULTILINE)
     assert any(NEEDS in line for line in report_lines(run_dir))
 
 

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from decimal import Decimal
 from fractions import Fraction
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from spooled import of_kind, spooled_publisher
+from spooled import Make, of_kind
 
 from unilab_metrics.publish.publisher import Publisher
 from unilab_schema.codec import RecordKind
@@ -29,19 +28,6 @@ class Broken:
         raise RuntimeError("lost its name")
 
 
-@pytest.fixture
-def make(tmp_path: Path) -> Iterator[Callable[..., Publisher]]:
-    made: list[Publisher] = []
-
-    def make(**options: Any) -> Publisher:
-        made.append(spooled_publisher(tmp_path, **options))
-        return made[-1]
-
-    yield make
-    for publisher in made:
-        publisher.close(0)
-
-
 def logged(publisher: Publisher, kind: RecordKind = RecordKind.ITERATION) -> list[list[float]]:
     return [np.frombuffer(frame.values, "<f8").tolist() for frame in of_kind(publisher, kind)]
 
@@ -56,16 +42,14 @@ def logged(publisher: Publisher, kind: RecordKind = RecordKind.ITERATION) -> lis
     ],
     ids=["int", "long int", "decimal", "fraction"],
 )
-def test_a_number_beyond_float64_is_an_infinity(
-    make: Callable[..., Publisher], value: Any, expected: float
-) -> None:
+def test_a_number_beyond_float64_is_an_infinity(make: Make, value: Any, expected: float) -> None:
     publisher = make()
     publisher.log({"a": value, "b": 1.0}, iteration=0)
     assert logged(publisher) == [[expected, 1.0]]
     assert publisher.dropped == {}
 
 
-def test_in_a_call_of_many_tags_too(make: Callable[..., Publisher]) -> None:
+def test_in_a_call_of_many_tags_too(make: Make) -> None:
     publisher = make()
     tags = {f"t{number}": 1.0 for number in range(5000)}
     publisher.log({**tags, "z": HUGE}, iteration=0)
@@ -79,9 +63,7 @@ def test_in_a_call_of_many_tags_too(make: Callable[..., Publisher]) -> None:
     [np.array(HUGE), np.array([HUGE]), Broken(), Decimal("sNaN")],
     ids=["array", "list", "broken", "sNaN"],
 )
-def test_what_cannot_be_a_number_costs_only_itself(
-    make: Callable[..., Publisher], value: Any
-) -> None:
+def test_what_cannot_be_a_number_costs_only_itself(make: Make, value: Any) -> None:
     publisher = make()
     publisher.log({"a": value, "b": 1.0}, iteration=0)
     assert logged(publisher) == [[1.0]]
@@ -102,14 +84,14 @@ def test_what_cannot_be_a_number_costs_only_itself(
     ],
 )
 def test_a_mistake_is_named_whatever_can_be_said_of_it(
-    make: Callable[..., Publisher], call: Callable[[Publisher], None], reason: str
+    make: Make, call: Callable[[Publisher], None], reason: str
 ) -> None:
     publisher = make()
     call(publisher)
     assert publisher.dropped == {reason: 1}
 
 
-def test_a_fact_of_an_event_may_be_as_large(make: Callable[..., Publisher]) -> None:
+def test_a_fact_of_an_event_may_be_as_large(make: Make) -> None:
     publisher = make()
     publisher.event("status", "x", size=HUGE)
     (event,) = of_kind(publisher, RecordKind.EVENT)

@@ -38,6 +38,16 @@ MISTAKES: list[tuple[Callable[[Publisher], None], str, str]] = [
     (lambda p: p.log(A, iteration=-1), "bad_step", "iteration: -1 is no number of steps"),
     (lambda p: p.log(A, env_steps="x"), "bad_step", "env_steps: 'x' is no number of steps"),
     (
+        lambda p: p.log(A, env_steps=2 * 10**15),
+        "bad_step",
+        "env_steps: 2000000000000000 is beyond 1,125,899,906,842,624",
+    ),
+    (
+        lambda p: p.point("a", 1.0, 10**16),
+        "bad_step",
+        "a: 10000000000000000 is beyond 1,125,899,906,842,624",
+    ),
+    (
         lambda p: p.log([1, 2], iteration=1),  # type: ignore[arg-type]
         "bad_call",
         "values: a list is no mapping of names to numbers",
@@ -155,27 +165,27 @@ def told_at_the_end(publisher: Publisher) -> list[str]:
     [
         (
             lambda p, k: p.log(A, iteration=k + 0.5),
-            "dropped 8 bad_step (iteration: 0.5 is no number of steps)",
+            "dropped 8 steps not whole or beyond 2^50 (iteration: 0.5 is no number of steps)",
         ),
         (
             lambda p, k: p.log({"a": "x", "b": None}, iteration=k),
             (
-                "dropped 16 bad_value (a: a value of type str is no number; b: a value of type "
+                "dropped 16 values that are no number (a: a value of type str is no number; b: a value of type "
                 "NoneType is no number)"
             ),
         ),
         (
             lambda p, k: p.log({"": 1.0, 5: 2.0}, iteration=k),
-            "dropped 16 bad_tag ('': an empty tag; tag 5: must be a string)",
+            "dropped 16 unusable tag names ('': an empty tag; tag 5: must be a string)",
         ),
         (
             lambda p, _: p.log([1, 2]),
-            "dropped 8 bad_call (values: a list is no mapping of names to numbers)",
+            "dropped 8 calls with wrong arguments (values: a list is no mapping of names to numbers)",
         ),
         (
             lambda p, k: p.point(f"t{k}", k, "x"),
             (
-                "dropped 8 bad_step (t0: 'x' is no integral step; t1: 'x' is no integral step; "
+                "dropped 8 steps not whole or beyond 2^50 (t0: 'x' is no integral step; t1: 'x' is no integral step; "
                 "t2: 'x' is no integral step; and 5 things more)"
             ),
         ),

@@ -82,7 +82,9 @@ def test_what_comes_after_the_end_is_written_where_a_tag_is_missing_and_else_cou
     end(far)
     copied = carry_away(far, tmp_path / "copied")
     shutil.rmtree(far.identity.spool_path)
-    missing = "ranks        1 of 2 ranks came (missing 1); a node that does not see this directory"
+    missing = (
+        "ranks        1 of 2 ranks came (missing: rank 1); a node that does not see this directory"
+    )
     assert missing in recover(run_dir)
     assert missing in recover(run_dir)
     before = scalars(run_dir)

@@ -21,7 +21,6 @@ from unilab_metrics.errors import (
 from unilab_metrics.storage.filesystem import private_directory
 from unilab_metrics.subscribe import fetching as fetching_module
 from unilab_metrics.subscribe import line as line_module
-from unilab_metrics.subscribe import subscriber as subscriber_module
 from unilab_metrics.subscribe.asking import NoAnswer
 from unilab_metrics.subscribe.history import HistoryRecord
 from unilab_metrics.subscribe.subscriber import Subscriber
@@ -125,8 +124,7 @@ def test_every_entry_comes_once_while_the_run_goes_on(start: Start, attach: Atta
 def test_lost_answers_are_asked_for_again(
     start: Start, attach: Attach, monkeypatch: pytest.MonkeyPatch
 ):
-    for module in (subscriber_module, fetching_module):
-        monkeypatch.setattr(module, "REPLY_TIMEOUT_S", 0.1)
+    monkeypatch.setattr(fetching_module, "REPLY_TIMEOUT_S", 0.1)
     aggregator = start()
     aggregator.commit(5)
     aggregator.swallow = 4
@@ -243,6 +241,29 @@ def test_the_rest_of_an_ended_run_comes_from_its_files(start: Start, attach: Att
     assert sequences(collect(subscriber, reached(7))) == [4, 5, 6, 7]
     assert not subscriber.connected
     assert subscriber.lost_entries == 0
+
+
+def test_the_last_announcement_of_an_aggregator_that_is_gone_is_heard(
+    start: Start, attach: Attach, run_dir: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(line_module, "SEARCH_S", 0.0)
+    aggregator = start(writes_files=True)
+    aggregator.commit(5)
+    subscriber = attach(after=0)
+    collect(subscriber, reached(5))
+    aggregator.end("failed")
+    collect(subscriber, lambda _: subscriber.head is not None and subscriber.head.ended == "failed")
+    # The last word and the departure come between two looks.
+    aggregator.end("completed")
+    deadline_s = time.monotonic() + 10
+    while aggregator.announced_end != "completed":
+        assert time.monotonic() < deadline_s
+        time.sleep(0.002)
+    aggregator.stop()
+    (rendezvous.bus_directory(run_dir) / rendezvous.CONNECTION_FILE).unlink()
+    subscriber.poll(0)
+    assert subscriber.head is not None
+    assert subscriber.head.ended == "completed"
 
 
 def test_an_ended_run_is_read_from_its_files_alone(start: Start, attach: Attach, run_dir: Path):

@@ -15,7 +15,7 @@ from unilab_metrics.run.verifying.verify import verify_run
 from unilab_metrics.run.verifying.verify_report import report
 
 TROUBLES = {losses.KEY_REFUSED: 1, losses.KEY_UNUSABLE: 2, losses.STORE_UNUSABLE: 3}
-TEXT = "1 key_refused, 2 key_unusable, 3 store_unusable"
+TEXT = "key refused once, key not readable 2 times, torch's store not usable 3 times"
 
 
 def test_troubles_are_told_and_are_no_losses(run_dir: Path) -> None:
@@ -35,8 +35,8 @@ def test_troubles_are_told_and_are_no_losses(run_dir: Path) -> None:
         assert told["troubles"] == TROUBLES
     verified = verify_run(run_dir)
     assert verified.dropped_calls == {losses.BAD_VALUE: 4}
-    (line,) = (line for line in report(verified) if "key_refused" in line)
-    assert f"dropped: 4 bad_value, troubles without loss: {TEXT}" in line
+    (line,) = (line for line in report(verified) if "key refused" in line)
+    assert f"dropped: 4 values that are no number, troubles without loss: {TEXT}" in line
     said = CliRunner().invoke(commands, ["doctor", "-v", str(run_dir)]).output
-    assert "the learner of rank 0 has dropped 4 bad_value" in said
+    assert "the learner of rank 0 has dropped 4 values that are no number" in said
     assert f"the learner of rank 0 has met {TEXT}; no frame was lost by it" in said

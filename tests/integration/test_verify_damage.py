@@ -280,5 +280,5 @@ def test_losses_are_told_by_reason(run_dir: Path) -> None:
     assert [(t.lost, t.reasons) for t in recovery.taken] == [(1, ("not readable in the spool",))]
     output = verify(run_dir, code=ExitCode.OK)
     assert "1 lost (1 not readable in the spool)" in output
-    assert "1 bad_step" in output
+    assert "1 step not whole or beyond 2^50" in output
     assert "losses       1 frame lost" in output

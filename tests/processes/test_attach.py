@@ -5,11 +5,11 @@ from __future__ import annotations
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from real_runs import until
 
 TRAINING = """
 import sys, time
@@ -30,10 +30,12 @@ class Training:
         self.process = subprocess.Popen(
             [sys.executable, "-c", TRAINING, str(logs)], stdin=subprocess.PIPE, text=True
         )
-        deadline_s = time.monotonic() + 10
-        while not list(logs.glob("*/*/*/bus/bus.json")):
-            assert time.monotonic() < deadline_s
-            time.sleep(0.02)
+        try:
+            until(lambda: list(logs.glob("*/*/*/bus/bus.json")))
+        except AssertionError:
+            self.process.kill()
+            self.end()
+            raise
         (self.run_dir,) = logs.glob("*/*/*")
 
     def iterate(self) -> None:
@@ -44,7 +46,7 @@ class Training:
     def end(self) -> None:
         if self.process.stdin is not None and not self.process.stdin.closed:
             self.process.stdin.close()
-        self.process.wait(timeout=20)
+        self.process.wait(timeout=60)
 
 
 @pytest.fixture
@@ -68,9 +70,9 @@ def test_attach_follows_the_newest_live_run_to_its_end(training: Training) -> No
                 training.end()
             elif training.process.poll() is None:
                 training.iterate()
-        assert view.wait(timeout=20) == 0
+        assert view.wait(timeout=60) == 0
     assert any(line.startswith("iter ") for line in lines)
-    assert lines[-1] == "run ended: completed\n"
+    assert lines[-1].strip().partition("  ")[0] == "run ended: completed"
     assert "\x1b" not in "".join(lines)
 
 
@@ -82,7 +84,7 @@ def test_ending_an_attached_sidecar_leaves_the_training_alone(training: Training
         assert view.stdout is not None
         view.stdout.readline()
         view.send_signal(signal.SIGINT)
-        view.wait(timeout=20)
+        view.wait(timeout=60)
     training.iterate()
     assert training.process.poll() is None
 
@@ -95,7 +97,7 @@ def test_ls_shows_the_run_while_it_lives_and_its_status_afterwards(
             command("ls", "--logs", str(tmp_path)),
             capture_output=True,
             text=True,
-            timeout=20,
+            timeout=60,
             check=True,
         )
         return done.stdout.split()
@@ -103,11 +105,11 @@ def test_ls_shows_the_run_while_it_lives_and_its_status_afterwards(
     found = listed()
     assert (found[0], found[-1]) == ("live", str(training.run_dir))
     training.end()
-    deadline_s = time.monotonic() + 10
-    while listed()[0] == "live":
-        assert time.monotonic() < deadline_s
+    until(lambda: listed()[0] != "live")
     found = listed()
-    assert (found[0], found[-1]) == ("done", str(training.run_dir))
+    assert found[0] == "done"
+    assert str(training.run_dir) in found
+    assert "iterations," in found or "iteration," in found
 
 
 def test_a_second_aggregator_is_refused(training: Training) -> None:
@@ -115,7 +117,7 @@ def test_a_second_aggregator_is_refused(training: Training) -> None:
         command("aggregate", str(training.run_dir)),
         capture_output=True,
         text=True,
-        timeout=20,
+        timeout=60,
         check=False,
     )
     assert done.returncode == 5

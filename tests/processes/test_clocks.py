@@ -17,23 +17,25 @@ from unilab_schema.control import SourceStatus
 TAG = "Loss/value"
 
 
-def statuses(run_dir: Path, count: int) -> dict[int, SourceStatus]:
-    """By rank, as every viewer is told."""
-    subscriber = Subscriber.attach(run_dir)
-    found: dict[int, SourceStatus] = {}
+def await_skews(run_dir: Path, shifts_s: tuple[float, ...]) -> None:
+    """Until every viewer is told of each rank that it lives and how far its clock is away. A message
+    that is slow on a busy machine makes a clock look late, until the next ones have come."""
 
-    def told_all() -> bool:
+    def is_told(subscriber: Subscriber) -> bool:
         subscriber.poll(100)
         head = subscriber.head
+        ranks: dict[int, SourceStatus] = {}
         if head is not None:
-            found.update({status.key.rank: status for status in head.sources})
-        return len(found) == count
+            ranks = {status.key.rank: status for status in head.sources}
+        return len(ranks) == len(shifts_s) and all(
+            abs(status.clock_skew_s - shifts_s[rank]) < 1.0
+            and status.state == "live"
+            and status.age_s < 5.0
+            for rank, status in ranks.items()
+        )
 
-    try:
-        until(told_all, 30.0)
-    finally:
-        subscriber.close()
-    return found
+    with Subscriber.attach(run_dir) as subscriber:
+        until(lambda: is_told(subscriber))
 
 
 @pytest.mark.parametrize(
@@ -56,10 +58,7 @@ def test_a_skewed_clock_is_measured_and_changes_nothing_else(
         zero.log(0, 9)
         until(lambda: len(iterations(run_dir)) == 10, 30.0)
         ended_s = time.time()
-        for rank, status in statuses(run_dir, 2).items():
-            assert status.clock_skew_s == pytest.approx(shifts_s[rank], abs=1.0)
-            assert status.state == "live"
-            assert status.age_s < 5.0
+        await_skews(run_dir, shifts_s)
         one.tell("close 30")
         assert zero.end().startswith("True")
     ended(run_dir)
@@ -81,6 +80,7 @@ def test_a_wall_clock_that_is_set_back_makes_nothing_negative(tmp_path: Path) ->
     run_dir = tmp_path / "run"
     with SteeredRank(run_dir, 0, 1) as zero:
         zero.ready()
+        before_s = time.monotonic()
         zero.do("exec publisher.start_training()")
         began_s = time.monotonic()
         iteration = 0
@@ -88,9 +88,10 @@ def test_a_wall_clock_that_is_set_back_makes_nothing_negative(tmp_path: Path) ->
             zero.do(f"shift {shift_s}")
             # Two of no length at all, as far as a clock can tell.
             zero.do("exec publisher.start_iteration()")
+            last_s = time.monotonic()
             zero.log(iteration, iteration + 1)
             iteration += 2
-        took_s = time.monotonic() - began_s
+        least_s, most_s = last_s - began_s, time.monotonic() - before_s
         assert zero.do("eval publisher.dropped") == "{}"
         assert zero.do("eval publisher.errors") == "[]"
         assert zero.end().startswith("True")
@@ -100,14 +101,14 @@ def test_a_wall_clock_that_is_set_back_makes_nothing_negative(tmp_path: Path) ->
     elapsed = [update.elapsed_s for update in found]
     assert elapsed == sorted(elapsed)
     assert elapsed[0] >= 0.0
-    assert elapsed[-1] == pytest.approx(took_s, abs=0.5)
+    assert least_s <= elapsed[-1] <= most_s
     for _, values in updates(run_dir):
         assert values.get("Perf/iteration_time", 0.0) >= 0.0
     assert [step for step, _ in scalars(run_dir)[TAG]] == list(range(10))
     summary = read_summary(run_dir)
     assert summary is not None
     assert summary["wall_time_sec"] >= 0.0
-    assert 0.0 <= summary["training_wall_time_sec"] <= took_s + 0.5
+    assert least_s <= summary["training_wall_time_sec"] <= most_s
 
 
 @pytest.mark.slow

@@ -32,13 +32,6 @@ print("THE LAST WORDS")
 """
 
 
-@pytest.fixture
-def training(tmp_path: Path) -> Iterator[PrintingTraining]:
-    yield PrintingTraining(tmp_path / "run")
-    for process in processes():
-        process.kill()
-
-
 @pytest.mark.slow
 def test_a_full_disk_costs_lines_and_not_the_training(tmp_path: Path) -> None:
     with small_disk(tmp_path / "disk", 4096) as disk:

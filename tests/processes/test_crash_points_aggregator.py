@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from fault_runs import crash, side_by_side
 
-pytestmark = pytest.mark.timeout(240)
+pytestmark = pytest.mark.timeout(600)
 
 # The passes of one life; the points of one line are met by one aggregator after the other.
 ONCE = {
@@ -61,6 +61,5 @@ def test_an_aggregator_dies_once_at_each_point(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(300)
 def test_an_aggregator_dies_three_times_in_a_row_at_each_point(tmp_path: Path) -> None:
     assert side_by_side(scenarios(tmp_path, THREE_TIMES, 1)) == {}

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from fault_runs import crash, side_by_side
 
-pytestmark = pytest.mark.timeout(240)
+pytestmark = pytest.mark.timeout(600)
 
 ONCE = {
     "first write": "writer.fetched@1 writer.file_created@1 writer.header@1",
@@ -36,11 +36,11 @@ def scenarios(folder: Path, lines: dict[str, str], world_size: int):
     }
 
 
+@pytest.mark.slow
 def test_a_writer_dies_once_at_each_point(tmp_path: Path) -> None:
     assert side_by_side(scenarios(tmp_path, ONCE, 2)) == {}
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(300)
 def test_a_writer_dies_three_times_in_a_row_at_each_point(tmp_path: Path) -> None:
     assert side_by_side(scenarios(tmp_path, THREE_TIMES, 1)) == {}

@@ -33,7 +33,7 @@ def wall_shares(points: Points) -> list[float]:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(180)
+@pytest.mark.timeout(300)
 def test_the_event_file_of_the_demo(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "unilab_metrics", "demo", "--headless", SHORT_WARM_UP]
     done = subprocess.run(
@@ -42,7 +42,7 @@ def test_the_event_file_of_the_demo(tmp_path: Path) -> None:
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=200,
         check=False,
     )
     assert done.returncode == 0, done.stdout + done.stderr

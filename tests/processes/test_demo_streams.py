@@ -10,6 +10,7 @@ import pytest
 from real_runs import only_run, whole
 
 pytest.importorskip("torch")
+pytestmark = pytest.mark.timeout(300)
 
 
 @pytest.mark.slow
@@ -19,7 +20,7 @@ def test_closed_standard_streams_stop_no_demo(closed: str, tmp_path: Path) -> No
     command = f'exec "$0" {demo} training.log_root="$1" {closed}'
     subprocess.run(
         ["sh", "-c", command, sys.executable, str(tmp_path)],
-        check=True, timeout=90, capture_output=True,
+        check=True, timeout=200, capture_output=True,
     )  # fmt: skip
     verified = whole(only_run(tmp_path))
     assert (verified.history.ended, verified.history.updates) == ("completed", 10)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -18,10 +17,13 @@ import pytest
 from demo_tags import COLLECTOR_TABLE
 
 from unilab_metrics.demo.environment import REWARD_WEIGHTS
+from unilab_metrics.demo.launch import free_port
 from unilab_metrics.demo.stop import LIFELINE_VARIABLE
 
+pytestmark = pytest.mark.timeout(300)
+
 RANK_PROGRAM = Path(__file__).parents[1] / "support" / "demo_rank.py"
-PATIENCE_S = 60.0
+PATIENCE_S = 120.0
 SMALL = (
     "algo.num_envs=8",
     "algo.batch_size=32",
@@ -87,7 +89,7 @@ class Training:
     def __init__(self, folder: Path, ranks: int, overrides: tuple[str, ...]) -> None:
         self._folder = folder
         self._lifeline, self._held = os.pipe()
-        port = _free_port()
+        port = free_port()
         given = {word.partition("=")[0] for word in overrides}
         words = [word for word in SMALL if word.partition("=")[0] not in given]
         words += overrides
@@ -116,7 +118,8 @@ class Training:
     def said(self, source: str, what: str | None = None) -> list[dict[str, Any]]:
         path = self._folder / f"{source}.jsonl"
         text = path.read_text() if path.exists() else ""
-        lines = [json.loads(line) for line in text.splitlines() if line.endswith("}")]
+        # What comes after the last line's end is being written.
+        lines = [json.loads(line) for line in text.split("\n")[:-1]]
         return [line for line in lines if what is None or line["what"] == what]
 
     def output(self, rank: int) -> str:
@@ -169,12 +172,6 @@ def _group(leader: int) -> list[int]:
         except (psutil.Error, ProcessLookupError):
             continue
     return found
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
 
 
 Start = Callable[..., Training]
@@ -239,6 +236,7 @@ def _same_over_ranks(training: Training, tag: str) -> bool:
     return first == second
 
 
+@pytest.mark.slow
 def test_phases_of_an_iteration_fill_its_wall_and_details_lie_inside(start: Start) -> None:
     training = start(1, "algo.max_iterations=30", "training.env_steps_per_sync=4")
     assert training.exit_codes() == [0]
@@ -293,7 +291,7 @@ def test_a_dead_learner_ends_its_collector(start: Start) -> None:
     collector = psutil.Process(training.pid("collector-0"))
     os.kill(training.pid("learner-0"), signal.SIGKILL)
 
-    collector.wait(timeout=10.0)
+    collector.wait(timeout=PATIENCE_S)
     assert training.said("collector-0", "closed")[0]["status"] == "failed"
     assert "learner" in training.said("collector-0", "event")[-1]["text"]
 
@@ -337,6 +335,7 @@ def test_a_request_to_one_rank_stops_all_after_the_same_iteration(start: Start) 
         assert training.said(f"collector-{rank}", "closed")[0]["status"] == "completed"
 
 
+@pytest.mark.slow
 def test_ranks_stop_when_their_launcher_is_gone(start: Start) -> None:
     training = start(1, *ENDLESS)
     training.iterating()
@@ -346,6 +345,7 @@ def test_ranks_stop_when_their_launcher_is_gone(start: Start) -> None:
     assert "the launcher is gone" in training.output(0)
 
 
+@pytest.mark.slow
 def test_ctrl_c_during_the_warm_up_ends_it(start: Start) -> None:
     training = start(1, "algo.learning_starts=60000")
     training.until(lambda: training.said("learner-0", "event"))

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import psutil
 import pytest
-from case_runs import aggregator_pid, ended, run, updates
+from case_runs import aggregator_pid, ended, finish, start, updates
 from small_disks import head_with, training, watched
 
 from unilab_metrics.transport import rendezvous
@@ -45,7 +45,7 @@ for descriptor in held:
     os.close(descriptor)
 resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 publisher.log({"Loss/value": 51.0}, iteration=51)
-delivered = publisher.close(20.0)
+delivered = publisher.close(60.0)
 print(len(publisher.losses.counts), sum(publisher.losses.counts.values()), delivered)
 """
 
@@ -54,8 +54,10 @@ print(len(publisher.losses.counts), sum(publisher.losses.counts.values()), deliv
     "free", [*(pytest.param(free, marks=pytest.mark.slow) for free in (0, 5, 14)), 9]
 )
 def test_a_training_that_may_open_few_files_goes_on(free: int, tmp_path: Path) -> None:
-    _, dropped, delivered = run(FEW_DESCRIPTORS, tmp_path, str(free)).split()
-    if delivered == "True":
+    training = start(FEW_DESCRIPTORS, tmp_path, str(free))
+    _, dropped, delivered = finish(training, timeout_s=100).split()
+    # An aggregator whose first start failed is waited for 10 s, and takes in the rest later.
+    if delivered == "True" or int(dropped) == 0:
         assert int(dropped) == 0
         ended(tmp_path)
         assert len(updates(tmp_path)) == 51

@@ -7,13 +7,14 @@ import os
 import re
 import resource
 import signal
+from itertools import count
 from pathlib import Path
 from typing import Any
 
 import psutil
 import pytest
 from case_runs import aggregator_pid, ended, run, updates
-from real_runs import until
+from real_runs import fastest_s, until
 from small_disks import (
     complete,
     filled,
@@ -47,6 +48,7 @@ def check_whole(run_dir: Path, facts: dict[str, Any], errors: str) -> None:
     assert found == list(range(1, facts["calls"] + 1))
 
 
+@pytest.mark.slow
 def test_frames_wait_while_the_journal_is_full_and_writing_resumes(tmp_path: Path) -> None:
     run_dir = tmp_path / "run"
     with small_disk(bus_directory(run_dir), 2048), training(run_dir) as trainer:
@@ -96,22 +98,49 @@ def test_a_limit_of_the_aggregator_for_files_is_waited_out(tmp_path: Path) -> No
         pytest.param("aggregator.history@5:enospc", "no room", marks=pytest.mark.slow),
     ],
 )
+@pytest.mark.slow
 def test_one_error_of_the_disk_costs_nothing(points: str, said: str, tmp_path: Path) -> None:
     with training(tmp_path, **{POINTS_VARIABLE: points}) as trainer:
         aggregator_pid(tmp_path)
-        for _ in range(10):
-            trainer.log(10, 0.01)
+        words = said.format(bus=bus_directory(tmp_path))
+        for text in (words, "nothing was lost"):
+            until(lambda text=text: trainer.log(10, 0.01) and text in log_of(tmp_path))
+        trainer.log(10, 0.01)
         check_whole(tmp_path, *trainer.close())
     log = log_of(tmp_path)
     assert log.count("frames wait in the spools") in range(1, 4)
-    assert said.format(bus=bus_directory(tmp_path)) in log
+    assert words in log
     assert [text for text in warnings_of(tmp_path) if "nothing was lost" in text]
 
 
-def test_a_read_only_run_directory_holds_up_nothing_and_is_opened_later(tmp_path: Path) -> None:
+@pytest.mark.slow
+def test_init_waits_for_no_run_directory_and_close_no_longer_than_it_is_told(
+    tmp_path: Path,
+) -> None:
+    places = (tmp_path / str(n) for n in count())
+
+    def init_s() -> float:
+        run_dir = next(places)
+        with small_disk(run_dir, 4096, ",ro"), training(run_dir) as trainer:
+            return trainer.opened["s"]
+
+    def close_s() -> float:
+        run_dir = next(places)
+        with small_disk(run_dir, 4096, ",ro"), training(run_dir) as trainer:
+            trainer.log(100)
+            facts, _ = trainer.close(3.0)
+            assert not facts["delivered"]
+            return facts["s"]
+
+    assert fastest_s(init_s, 0.05) < 0.05
+    # And a little, in which whoever sends ends.
+    assert fastest_s(close_s, 3.5) < 3.5
+
+
+@pytest.mark.slow
+def test_a_read_only_run_directory_is_opened_later(tmp_path: Path) -> None:
     run_dir = tmp_path / "run"
     with small_disk(run_dir, 4096, ",ro"), training(run_dir) as trainer:
-        assert trainer.opened["s"] < 5
         trainer.log(100)
         remount(run_dir, "rw")
         trainer.log(100)
@@ -131,7 +160,6 @@ def test_a_read_only_run_directory_keeps_the_spool_and_names_it(tmp_path: Path) 
         trainer.log(100)
         facts, errors = trainer.close(3.0)
         assert not facts["delivered"]
-        assert facts["s"] < 8
         assert re.search(r"\d+ unsent: these frames wait in ", errors)
         assert "Read-only file system" in errors
         remount(run_dir, "rw")
@@ -209,7 +237,7 @@ def test_a_disk_that_stays_full_ends_the_run_in_time_and_recover_completes_it(
                 assert "unsent: these frames wait in" in errors
                 assert "no room" in errors
                 assert f"{bus_directory(run_dir)}/" in errors
-                until(lambda: is_free(aggregator_lease(run_dir)), 20.0)
+                until(lambda: is_free(aggregator_lease(run_dir)))
                 # The summary lies on another disk here and tells it.
                 assert [text for text in warnings_of(run_dir) if "no room" in text]
         (run_dir / RUN_SUMMARY_FILE).unlink()

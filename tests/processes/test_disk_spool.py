@@ -66,6 +66,7 @@ def check_losses_are_exact(run_dir: Path, facts: dict[str, Any], reason: str) ->
         pytest.param("quota", marks=pytest.mark.slow),
     ],
 )
+@pytest.mark.slow
 def test_a_full_spool_costs_what_it_counts_and_goes_on(
     kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -91,7 +92,7 @@ def test_a_full_spool_costs_what_it_counts_and_goes_on(
             head = head_with(viewer, lambda head: head.sources[0].drops.get(reason, 0) > 500)
             assert head.sources[0].state == "live"
             # Delivered frames make room again, also where no new file can be made.
-            until(lambda: takes_all(trainer), 20.0)
+            until(lambda: takes_all(trainer))
         facts, errors = trainer.close()
         assert facts["delivered"]
         assert errors == ""
@@ -132,6 +133,7 @@ def test_an_oversize_record_is_counted_and_the_next_one_is_not(tmp_path: Path) -
 
 
 @pytest.mark.parametrize("dies", [pytest.param(False, marks=pytest.mark.slow), True])
+@pytest.mark.slow
 def test_a_spool_directory_that_is_deleted_under_a_live_training_costs_nothing(
     dies: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

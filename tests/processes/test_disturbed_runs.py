@@ -16,7 +16,7 @@ from fault_oracle import compare
 from fault_player import finish
 from fault_runs import complaints
 from fault_training import FaultTraining
-from real_runs import until
+from real_runs import fastest_s, until
 from steered_ranks import iterations, steered, told
 
 from unilab_metrics.storage.records import encode_record
@@ -41,6 +41,7 @@ def test_everybody_stops_and_goes_on_in_any_order(
     with FaultTraining(tmp_path / "t", sidecar=True) as training:
         training.start_attempt()
         training.until(lambda: training.pid("writer"))
+        training.until(training.is_publishing)
         training.go_on(0.5)
         pids = {place: training.pid(place) for place in EVERYBODY}
         for number, pause_s in ((signal.SIGSTOP, 0.3), (signal.SIGCONT, 0.5)):
@@ -58,6 +59,7 @@ def test_an_aggregator_that_is_told_to_end_again_and_again_loses_nothing(tmp_pat
     with FaultTraining(tmp_path / "t") as training:
         training.start_attempt()
         training.until(lambda: training.pid("writer"))
+        training.until(training.is_publishing)
         training.go_on(0.5)
         for _ in range(3):
             training.send(signal.SIGTERM, "aggregator")
@@ -77,12 +79,27 @@ def test_ranks_that_come_again_find_a_run_whose_connection_file_was_spoilt(
     with FaultTraining(tmp_path / "t") as training:
         training.start_attempt()
         training.until(lambda: training.pid("writer"))
+        training.until(training.is_publishing)
         training.go_on(0.5)
         path = bus_directory(training.run_dir) / "bus.json"
-        if how == "removed":
-            path.unlink()
-        else:
-            path.write_text("{")
+        whole = path.read_bytes()
+
+        def spoil() -> None:
+            if how == "removed":
+                path.unlink()
+            else:
+                path.write_text("{")
+
+        def back_s() -> float:
+            # It is looked at once a second: not just after that, when it is back from before.
+            training.go_on(0.4)
+            began_s = time.monotonic()
+            spoil()
+            training.until(lambda: path.exists() and path.read_bytes() == whole)
+            return time.monotonic() - began_s
+
+        assert fastest_s(back_s, 1.0) < 1.0
+        spoil()
         training.kill("collector-0", "learner-1")
         training.go_on(2.0)
         finish(training)
@@ -139,7 +156,7 @@ def test_nonsense_of_64_admitted_sources_at_once_ends_nothing(tmp_path: Path) ->
         try:
             deadline_s = time.monotonic() + 4
             count = 1
-            while time.monotonic() < deadline_s:
+            while time.monotonic() < deadline_s or count <= 20:
                 for number, liar in enumerate(liars):
                     if liar.poll(0, zmq.POLLOUT):
                         liar.send(encode_message(_nonsense(chance, number)), zmq.NOBLOCK)
@@ -150,16 +167,15 @@ def test_nonsense_of_64_admitted_sources_at_once_ends_nothing(tmp_path: Path) ->
             until(lambda: len(iterations(run_dir)) == count, 30.0)
         finally:
             sockets.terminate(context, liars)
-        assert count > 20
         assert aggregator.memory_info().rss - before_bytes < 100e6
         # They are of another node, so the run waits for them, and says so.
-        assert "have not ended" in zero.end("close 1")
+        assert "have not ended" in zero.end("close 5")
         aggregator.kill()
 
 
 def _liar(context: zmq.Context[zmq.Socket[bytes]], run_dir: Path, number: int) -> zmq.Socket[bytes]:
     liar = sockets.dealer(context, rendezvous.read(bus_directory(run_dir)).ingest)
-    assert liar.poll(5000, zmq.POLLOUT)
+    assert liar.poll(30_000, zmq.POLLOUT)
     spool = f"/nowhere/{number}"
     identity = Identity(
         SourceKey(number + 1, "collector"), number.to_bytes(16, "big"), 1, "node", "far", spool,

@@ -38,7 +38,7 @@ def test_a_rank_with_pids_of_its_own_is_not_taken_for_a_dead_one(tmp_path: Path)
     )
     until(lambda: processes("write"), 30.0)
     run_dir = only_run(tmp_path)
-    until(lambda: not _troubles(run_dir), 20.0)
+    until(lambda: not _troubles(run_dir))
     living = [f.text for f in examine_run(run_dir) if f.text.startswith("learner of rank 0")]
     assert [text.endswith("lives") for text in living] == [True]
     finish(training, say="\n")

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from elastic_rank import ADDRESS_VARIABLE, FAIL, KILL, UNSENT
-from fault_oracle import read_ledgers
+from fault_ledgers import read_ledgers
 from network_training import LEARNER_0, LEARNER_1, NetworkTraining, until
 from two_hosts import TwoHosts, lacking
 
@@ -16,8 +16,13 @@ from unilab_metrics.run.summary import read_summary
 _LACKING = lacking()
 pytestmark = [
     pytest.mark.slow,
+    pytest.mark.timeout(400),
     pytest.mark.skipif(bool(_LACKING), reason=_LACKING),
 ]
+
+
+PATIENCE_S = 120.0
+"""Two launchers and two ranks load torch before anything is logged."""
 
 
 class Elastic(NetworkTraining):
@@ -52,14 +57,14 @@ def training(short_path: Path) -> Iterator[Elastic]:
 
 def test_the_next_attempt_has_all_frames_of_both_hosts(training: Elastic) -> None:
     training.start(LEARNER_0, LEARNER_1)
-    training.goes_on(2, count=10)
+    training.goes_on(2, count=10, timeout_s=PATIENCE_S)
     (training.ledgers / FAIL).touch()
 
     def is_going_on() -> bool:
         second = [u for u in training.updates() if u.attempt == 2 and u.ranks_reported == 2]
         return len(second) >= 20
 
-    until(is_going_on, 60)
+    until(is_going_on, PATIENCE_S)
     outcome = training.finish()
     assert outcome.faults == []
     ledgers = {ledger.name: ledger for ledger in read_ledgers(training.ledgers)}
@@ -76,9 +81,12 @@ def test_what_a_killed_rank_of_the_other_host_has_left_comes_before_the_next_att
     training: Elastic,
 ) -> None:
     training.start(LEARNER_0, LEARNER_1)
-    training.goes_on(2, count=10)
+    training.goes_on(2, count=10, timeout_s=PATIENCE_S)
     (training.ledgers / KILL).touch()
-    until(lambda: any(u.attempt == 2 and u.ranks_reported == 2 for u in training.updates()), 60)
+    until(
+        lambda: any(u.attempt == 2 and u.ranks_reported == 2 for u in training.updates()),
+        PATIENCE_S,
+    )
     outcome = training.finish()
     assert outcome.faults == []
     ledgers = {ledger.name: ledger for ledger in read_ledgers(training.ledgers)}

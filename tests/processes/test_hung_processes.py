@@ -49,6 +49,7 @@ def has_other_aggregator(run_dir: Path, pid: int) -> bool:
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(240)
 def test_an_aggregator_that_hangs_and_one_that_is_stopped_are_replaced(tmp_path: Path) -> None:
     tokens = tmp_path / "tokens"
     tokens.mkdir()
@@ -57,7 +58,7 @@ def test_an_aggregator_that_hangs_and_one_that_is_stopped_are_replaced(tmp_path:
         TOKENS_VARIABLE: str(tokens),
     }
     training = start(TRAINING, tmp_path / "logs", **environment)
-    until(lambda: list(tokens.iterdir()), 30.0)
+    until(lambda: list(tokens.iterdir()))
     run_dir = only_run(tmp_path / "logs")
     hung = aggregator_pid(run_dir)
     began_s = time.monotonic()
@@ -85,7 +86,7 @@ def test_an_aggregator_that_hangs_and_one_that_is_stopped_are_replaced(tmp_path:
 @pytest.mark.slow
 def test_an_aggregator_that_is_stopped_for_ten_seconds_is_left_alone(tmp_path: Path) -> None:
     training = start(TRAINING, tmp_path)
-    until(lambda: processes("write"), 30.0)
+    until(lambda: processes("write"))
     run_dir = only_run(tmp_path)
     pid = aggregator_pid(run_dir)
     os.kill(pid, signal.SIGSTOP)
@@ -140,7 +141,7 @@ class Watch:
 
 @pytest.mark.slow
 def test_a_writer_that_is_stopped_for_too_long_is_replaced_and_writes_all_once(run: ToyRun) -> None:
-    supervisor = supervised_writer(run, 3)
+    supervisor = supervised_writer(run, 8)
     watch = Watch(run, supervisor)
     run.updates(5)
     watch.until(lambda: len(points(run)) == 5)
@@ -150,11 +151,11 @@ def test_a_writer_that_is_stopped_for_too_long_is_replaced_and_writes_all_once(r
     run.updates(5)
     watch.until(lambda: supervisor.starts == 2)
     (trouble,) = supervisor.take_troubles()
-    assert trouble.reason == "did not answer for 3 s and was killed"
+    assert trouble.reason == "did not answer for 8 s and was killed"
     watch.until(lambda: len(points(run)) == 10)
     run.stop_aggregator()
     assert supervisor.process is not None
-    supervisor.process.wait(10)
+    supervisor.process.wait(30)
     assert points(run) == expected(10)
 
 

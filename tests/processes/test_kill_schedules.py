@@ -10,9 +10,10 @@ from functools import partial
 from pathlib import Path
 
 import pytest
+from fault_ledgers import read_ledgers
 from fault_oracle import compare
 from fault_player import finish, play
-from fault_runs import complaints, side_by_side, until_sidecar_is_current
+from fault_runs import FEWEST_CALLS, complaints, side_by_side, until_sidecar_is_current
 from fault_schedule import EVERYBODY, TRAINING, plan
 from fault_training import FaultTraining
 
@@ -20,7 +21,7 @@ from unilab_metrics.errors import LeaseHeldError
 from unilab_metrics.storage.lease import Lease, is_free
 from unilab_metrics.transport.rendezvous import AGGREGATOR_LEASE, aggregator_lease, bus_directory
 
-pytestmark = pytest.mark.timeout(240)
+pytestmark = pytest.mark.timeout(480)
 
 SEEDS = range(1, 5)
 MORE_SEEDS = range(5, 21)
@@ -33,12 +34,13 @@ def seeded(folder: Path, seed: int) -> list[str]:
         return [*play(plan(seed), training).faults]
 
 
+@pytest.mark.slow
 def test_seeded_schedules(tmp_path: Path) -> None:
     assert side_by_side({f"seed {seed}": partial(seeded, tmp_path, seed) for seed in SEEDS}) == {}
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(600)
 def test_more_seeded_schedules(tmp_path: Path) -> None:
     scenarios = {f"seed {seed}": partial(seeded, tmp_path, seed) for seed in MORE_SEEDS}
     assert side_by_side(scenarios) == {}
@@ -46,6 +48,12 @@ def test_more_seeded_schedules(tmp_path: Path) -> None:
 
 def is_at_work(training: FaultTraining, group: tuple[str, ...]) -> bool:
     return all(map(training.pid, (*group, "writer")))
+
+
+def has_published(training: FaultTraining) -> bool:
+    """Whether there is enough to lose, however slowly the processes start."""
+    calls = sum(len(ledger.spans_ns) for ledger in read_ledgers(training.ledgers))
+    return calls > 2 * FEWEST_CALLS
 
 
 def killed(
@@ -62,6 +70,7 @@ def killed(
         for number, group in enumerate(groups):
             training.until(lambda group=group: is_at_work(training, group))
             training.go_on(between_s)
+            training.until(lambda: has_published(training))
             training.until(lambda group=group: is_at_work(training, group))
             if offline and number == len(groups) - 1:
                 training.is_finishing = True
@@ -87,7 +96,7 @@ def test_pairs_and_all_at_once(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(600)
 def test_helpers_that_are_killed_twenty_times(tmp_path: Path) -> None:
     scenarios = {
         place: partial(killed, tmp_path / place, [(place,)] * TIMES, between_s=0.2)

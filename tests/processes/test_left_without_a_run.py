@@ -10,11 +10,14 @@ import sys
 from pathlib import Path
 
 import pytest
-from real_runs import until
+from case_runs import processes
+from real_runs import until, values_of
 from spooled import spooled_publisher
+from steered_ranks import iterations
 
 from unilab_metrics.run.summary import read_summary
 from unilab_metrics.run.verifying.verify import verify_run
+from unilab_metrics.transport.rendezvous import CONNECTION_FILE, bus_directory
 
 _RANK = """
 import sys, unilab_metrics as um
@@ -24,7 +27,9 @@ publisher = um.init(
 )
 for iteration in range(first, first + 5):
     publisher.log({"a": 1.0 + rank}, iteration=iteration)
-publisher.close(0.2 if sys.argv[4:] else 20)
+if rank == 0:
+    sys.stdin.read()
+publisher.close(0.2 if sys.argv[4:] else 30)
 """
 
 
@@ -74,13 +79,27 @@ def test_the_commands_make_a_run_of_what_waits(tmp_path: Path, env: dict[str, st
 
 
 @pytest.mark.slow
-def test_the_next_attempt_takes_them_in(tmp_path: Path, env: dict[str, str]) -> None:
+def test_the_next_start_takes_them_in_and_waits_for_its_own_rank(
+    tmp_path: Path, env: dict[str, str]
+) -> None:
     run_dir = tmp_path / "run"
     rank(1, run_dir, 1, env, "alone")
-    ranks = [
-        subprocess.Popen([sys.executable, "-c", _RANK, str(n), str(run_dir), "6"], env=env)
-        for n in (0, 1)
-    ]
-    assert [process.wait(60) for process in ranks] == [0, 0]
-    until(lambda: read_summary(run_dir))
+
+    def start(number: int) -> subprocess.Popen[bytes]:
+        command = [sys.executable, "-c", _RANK, str(number), run_dir, "6"]
+        return subprocess.Popen(command, env=env, stdin=subprocess.PIPE)
+
+    with start(0) as zero:
+        # What the dead rank 1 has left is taken in by now: it is not this start's rank 1.
+        until(
+            lambda: (bus_directory(run_dir) / CONNECTION_FILE).exists() or zero.poll() is not None
+        )
+        with start(1) as one:
+            until(lambda: [update.iteration for update in iterations(run_dir)][-1:] == [10])
+            # After the end of all that came, those that did not have only five seconds.
+            zero.communicate(timeout=60)
+            assert [zero.wait(), one.wait(60)] == [0, 0]
+    # Whether the ranks could wait so long or not.
+    until(lambda: read_summary(run_dir) and processes() == [])
     assert verify_run(run_dir).history.updates == 10
+    assert values_of("a", run_dir) == {2.0, 1.5}

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from case_runs import processes
+from case_runs import kill_processes
 from pty_terminals import PtyTerminal
 from real_runs import until
 from shell_trainings import ShellTraining
@@ -52,7 +52,8 @@ def shown_as_lines(run_dir: Path, *parts: str, term: str | None = "xterm") -> No
             code = f'cd "$0" && exec "$@" {part}'
             terminals.append(PtyTerminal("sh", "-c", code, str(folder), *command, TERM=term))
         for folder, part, terminal in zip(folders, parts, terminals, strict=True):
-            assert terminal.wait() == 0, part
+            # As many programs as there are parts start side by side.
+            assert terminal.wait(90.0) == 0, part
             assert b"\x1b" not in written(terminal, folder), part
             assert b"run ended: completed" in written(terminal, folder), part
     finally:
@@ -80,8 +81,7 @@ def test_a_view_without_a_kind_of_terminal_is_lines_of_text(
 @pytest.fixture
 def training(tmp_path: Path) -> Iterator[ShellTraining]:
     yield ShellTraining(tmp_path / "run")
-    for process in processes():
-        process.kill()
+    kill_processes()
 
 
 @pytest.mark.slow

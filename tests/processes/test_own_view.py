@@ -3,25 +3,22 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
+import psutil
 import pytest
-from case_runs import ended, leftovers, processes
+from case_runs import ended, holds_files, leftovers, processes
 from pty_terminals import PtyTerminal, ShellTerminal
 from real_runs import until
 from watched_trainings import PrintingTraining, is_as_before, started, until_screen
 
+from unilab_metrics.storage.places import runtime_directory
+
 INSIDE = ("OF PYTHON", "OF A C LIBRARY", "OF A CHILD", "OF ITS ERRORS")
-
-
-@pytest.fixture
-def training(tmp_path: Path) -> Iterator[PrintingTraining]:
-    yield PrintingTraining(tmp_path / "run")
-    for process in processes():
-        process.kill()
 
 
 @pytest.fixture
@@ -44,6 +41,7 @@ def test_the_sidecar_has_the_terminal_until_close(
     assert is_as_before(terminal)
     shown = terminal.screen.text
     assert shown.index("LOOP") < shown.index("Status         completed") < shown.index("AFTER")
+    assert re.search(r"^TensorBoard    [\d,]+ tags, .*points", shown, re.MULTILINE)
     console = training.console()
     assert [console.count(words) for words in INSIDE] == [1, 1, 1, 1]
     assert "BEFORE INIT" not in console
@@ -70,7 +68,7 @@ def test_ctrl_c_closes_the_sidecar_and_ctrl_c_again_stops_the_training(
 ) -> None:
     until_screen(terminal)
     terminal.type("\x03")
-    terminal.until_shown("training goes on; Ctrl+C")
+    terminal.until_shown("training goes on; Ctrl+C again stops it")
     assert is_as_before(terminal)
     terminal.until_shown("LOOP")
     training.goes_on(terminal)
@@ -78,7 +76,32 @@ def test_ctrl_c_closes_the_sidecar_and_ctrl_c_again_stops_the_training(
     assert terminal.wait(60.0) == -signal.SIGINT
     assert "KeyboardInterrupt" in terminal.screen.text
     assert is_as_before(terminal)
-    assert ended(training.run_dir).history.ended == "failed"
+    assert ended(training.run_dir).history.ended == "stopped"
+
+
+@pytest.mark.slow
+def test_ctrl_c_while_the_end_waits_for_the_report_leaves_nobody_behind(
+    terminal: PtyTerminal, training: PrintingTraining
+) -> None:
+    until_screen(terminal)
+    companion = started("unilab_metrics.run.launching.companion")
+    companion.suspend()
+    training.stop()
+    # It has delivered all, and nothing else is left to wait for.
+    terminal.until(lambda: "AFTER CLOSE" not in training.console() and has_summary(training))
+    process = training.process()
+    process.send_signal(signal.SIGINT)
+    terminal.until(lambda: process.status() == psutil.STATUS_ZOMBIE)
+    # It would print over the shell's prompt, once it goes on.
+    until(lambda: not holds_files(companion))
+    assert terminal.wait(60.0) == -signal.SIGINT
+    assert is_as_before(terminal)
+    assert terminal.screen.text.count("KeyboardInterrupt") == 1
+    ended(training.run_dir)
+
+
+def has_summary(training: PrintingTraining) -> bool:
+    return (training.run_dir / "run_summary.json").exists()
 
 
 @pytest.mark.slow
@@ -110,12 +133,13 @@ def test_kill_9_of_the_training_under_a_shell(training: PrintingTraining) -> Non
     try:
         shell.enter(training.line("auto"))
         until_screen(shell)
+        before = shell.prompts()
         training.process().kill()
         shell.until(lambda: not processes("unilab_metrics.run.launching.companion"))
-        shell.read(0.2)
-        assert not shell.screen.is_alternate
-        assert "LOOP" in shell.screen.text
-        assert "Run directory" in shell.screen.text
+        shell.until_prompted(before)
+        shell.until(lambda: not shell.screen.is_alternate)
+        shell.until_shown("LOOP")
+        shell.until_shown("Run directory")
         shell.run("echo usable")
         assert shell.settings() == shell.before
     finally:
@@ -127,16 +151,20 @@ def test_kill_9_of_the_training_under_a_shell(training: PrintingTraining) -> Non
 def test_in_the_background_it_takes_no_terminal_and_prints_as_ever(
     training: PrintingTraining, tmp_path: Path
 ) -> None:
-    with subprocess.Popen(
-        training.command("auto"), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT, text=True, start_new_session=True,
+    printed = tmp_path / "printed"
+    with printed.open("wb") as sink, subprocess.Popen(
+        training.command("auto"), stdin=subprocess.DEVNULL, stdout=sink,
+        stderr=subprocess.STDOUT, start_new_session=True,
     ) as process:  # fmt: skip
-        until(lambda: training.iterations() > 20, 30.0)
-        training.stop()
-        output, _ = process.communicate(timeout=60)
-    assert process.returncode == 0
+        try:
+            until(lambda: "iter " in printed.read_text(), 60.0)
+        finally:
+            training.stop()
+        assert process.wait(60) == 0
+    output = printed.read_text()
     assert "OF A CHILD" in output
-    assert "iter " in output
+    assert output.count(f"run directory: {training.run_dir}\n") == 1
+    assert output.index("run directory: ") < output.index("iter ")
     assert "\x1b" not in output
     assert training.console() == ""
     ended(training.run_dir)
@@ -159,4 +187,4 @@ def test_under_a_launcher_of_ours_the_launcher_shows_the_run(
     finally:
         terminal.close()
     until(lambda: leftovers() == [])
-    assert os.listdir(os.environ["XDG_RUNTIME_DIR"] + "/unilab-metrics") == []
+    assert os.listdir(runtime_directory()) == []

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from case_runs import ended, scalars, updates
-from real_runs import until
+from real_runs import fastest_s, until
 from steered_ranks import SteeredRank, entries, iterations, steered, told
 
 from unilab_metrics.run.completing.recovering import recover_run
@@ -48,13 +48,11 @@ def test_a_killed_rank_is_named_a_new_one_takes_its_place_and_a_second_claim_is_
         zero, one, two, three = ranks
         for rank in ranks:
             rank.log(0, 5)
-        until(lambda: len(iterations(run_dir)) == 6, 30.0)
+        until(lambda: len(iterations(run_dir)) == 6)
         two.kill()
-        killed_s = time.monotonic()
         for rank in (zero, one, three):
             rank.log(6)
         until(lambda: len(iterations(run_dir)) == 7)
-        assert time.monotonic() - killed_s < 5.0
         update = iterations(run_dir)[-1]
         assert (update.iteration, update.missing_ranks) == (6, (2,))
         (text,) = told(run_dir, "lost")
@@ -95,6 +93,32 @@ def test_a_killed_rank_is_named_a_new_one_takes_its_place_and_a_second_claim_is_
     assert [step for step, _ in scalars(run_dir)[TAG]] == list(range(8))
 
 
+@pytest.mark.slow
+def test_iterations_go_on_within_three_seconds_of_the_death_of_a_rank(tmp_path: Path) -> None:
+    """BR-51: a window, of two seconds here, and one more."""
+    run_dir = tmp_path / "run"
+    with steered(run_dir, 4) as ranks:
+        for rank in ranks:
+            rank.log(0)
+        until(lambda: len(iterations(run_dir)) == 1)
+
+        def gone_on_s() -> float:
+            dying = ranks.pop()
+            killed_ns = time.monotonic_ns()
+            dying.kill()
+            for rank in ranks:
+                rank.log(4 - len(ranks))
+            until(lambda: len(iterations(run_dir)) == 5 - len(ranks))
+            update = iterations(run_dir)[-1]
+            assert dying.rank in update.missing_ranks
+            # By the aggregator's own stamp: what this test takes to notice it does not count.
+            return (update.sealed_mono_ns - killed_ns) / 1e9
+
+        assert fastest_s(gone_on_s, 3.0, tries=3) < 3.0
+        close(*reversed(ranks))
+
+
+@pytest.mark.slow
 def test_a_restart_at_an_older_step_is_an_attempt_that_a_stale_rank_does_not_touch(
     tmp_path: Path,
 ) -> None:
@@ -102,14 +126,14 @@ def test_a_restart_at_an_older_step_is_an_attempt_that_a_stale_rank_does_not_tou
     with steered(run_dir, 2) as (zero, stale):
         for rank in (zero, stale):
             rank.log(0, 9)
-        until(lambda: len(iterations(run_dir)) == 10, 30.0)
+        until(lambda: len(iterations(run_dir)) == 10)
         os.kill(stale.pid, signal.SIGSTOP)
         zero.kill()
         until(lambda: told(run_dir, "lost"))
         with steered(run_dir, 2) as (new_zero, new_one):
             for rank in (new_zero, new_one):
                 rank.log(5, 8, value=7.0)
-            until(lambda: len(iterations(run_dir, 2)) == 4, 30.0)
+            until(lambda: len(iterations(run_dir, 2)) == 4)
             os.kill(stale.pid, signal.SIGCONT)
             stale.log(9, 12, value=1000.0)
             for rank in (new_zero, new_one):
@@ -137,12 +161,14 @@ def test_a_restart_with_another_world_size_goes_on_in_the_same_run(tmp_path: Pat
     with steered(run_dir, 2) as ranks:
         for rank in ranks:
             rank.log(0, 4)
-        until(lambda: len(iterations(run_dir)) == 5, 30.0)
+        until(lambda: len(iterations(run_dir)) == 5)
         for rank in ranks:
             rank.kill()
     with steered(run_dir, 3) as ranks:
         for rank in ranks:
             rank.log(3, 6)
+        # Rank 1 would wait for no more than 10 s for an aggregator that rank 0 must start.
+        until(lambda: len(iterations(run_dir)) == 9, 60.0)
         close(*reversed(ranks))
     ended(run_dir)
     assert reports(run_dir) == [
@@ -158,7 +184,7 @@ def test_a_rank_of_another_world_is_named(tmp_path: Path) -> None:
     with SteeredRank(run_dir, 0, 2) as zero, SteeredRank(run_dir, 1, 4) as one:
         for rank in (zero, one):
             rank.ready().log(0, 2)
-        until(lambda: told(run_dir, "warning"), 30.0)
+        until(lambda: told(run_dir, "warning"))
         close(one, zero)
     ended(run_dir)
     (text,) = told(run_dir, "warning")
@@ -174,7 +200,7 @@ def until_known(run_dir: Path, rank: SteeredRank) -> None:
             head = viewer.head
             return head is not None and any(source.pid == rank.pid for source in head.sources)
 
-        until(is_known, 30.0)
+        until(is_known)
 
 
 @pytest.mark.slow
@@ -211,7 +237,7 @@ def test_a_rank_that_comes_again_is_taken_in_while_rank_0_waits_and_held_when_it
     with steered(run_dir, 3) as (zero, one, two):
         for rank in (zero, one, two):
             rank.log(0, 2)
-        until(lambda: len(iterations(run_dir)) == 3, 30.0)
+        until(lambda: len(iterations(run_dir)) == 3)
         zero.tell("close 30")
         one.kill()
         until(lambda: told(run_dir, "lost"))
@@ -226,7 +252,7 @@ def test_a_rank_that_comes_again_is_taken_in_while_rank_0_waits_and_held_when_it
         zero.kill()
         with SteeredRank(run_dir, 1, 3) as late:
             late.ready().log(4, value=4.0)
-            until(lambda: told(run_dir, "warning"), 30.0)
+            until(lambda: told(run_dir, "warning"))
             (warning,) = told(run_dir, "warning")
             assert warning.startswith(f"learner of rank 1 (pid {late.pid} on ")
             assert "is not taken in: rank 0 has said goodbye; what it logs waits in its " in warning

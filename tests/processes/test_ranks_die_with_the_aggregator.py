@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from case_runs import aggregator_pid, ended, processes, scalars
+from case_runs import aggregator_pid, ended, held_python, kill_processes, processes, scalars
 from real_runs import only_run, run, until
 from steered_ranks import SteeredRank, iterations, steered, told
 
@@ -21,7 +21,7 @@ TAG = "Loss/value"
 
 
 def summary_of(run_dir: Path) -> dict[str, Any]:
-    until(lambda: read_summary(run_dir) is not None, 30.0)
+    until(lambda: read_summary(run_dir) is not None)
     summary = read_summary(run_dir)
     assert summary is not None
     return summary
@@ -35,18 +35,18 @@ def test_a_rank_that_survives_starts_the_aggregator_and_the_run_is_completed(
     with steered(run_dir, 2) as (zero, one):
         for rank in (zero, one):
             rank.log(0, 9)
-        until(lambda: len(iterations(run_dir)) == 10, 30.0)
+        until(lambda: len(iterations(run_dir)) == 10)
         killed = aggregator_pid(run_dir)
         os.kill(zero.pid, signal.SIGKILL)
         os.kill(killed, signal.SIGKILL)
         one.log(10)
         assert aggregator_pid(run_dir, other_than=killed) != killed
-        until(lambda: len(iterations(run_dir)) == 11, 30.0)
+        until(lambda: len(iterations(run_dir)) == 11)
         assert one.end() == "True"
         ended(run_dir)
     summary = summary_of(run_dir)
     assert summary["status"] == "failed"
-    assert summary["error"] == "gone without goodbye: learner of rank 0 (SIGKILL)"
+    assert summary["error"] == "ended without close(): learner of rank 0 (SIGKILL)"
     assert scalars(run_dir)[TAG] == [*((k, 0.5) for k in range(10)), (10, 1.0)]
 
 
@@ -56,15 +56,16 @@ def test_what_nobody_survived_is_completed_by_the_next_attempt(tmp_path: Path) -
     with steered(run_dir, 2) as ranks:
         for rank in ranks:
             rank.log(0, 9)
-        until(lambda: len(iterations(run_dir)) >= 1, 30.0)
+        until(lambda: len(iterations(run_dir)) >= 1)
         for rank in ranks:
             rank.log(10, 19)
-        for process in processes():
-            process.kill()
+        kill_processes()
     assert read_summary(run_dir) is None
     with steered(run_dir, 2) as ranks:
         for rank in ranks:
             rank.log(20, 24)
+        # Rank 1 would wait for no more than 10 s for an aggregator that rank 0 must start.
+        until(lambda: len(iterations(run_dir)) == 25, 60.0)
         for rank in ranks:
             rank.tell("close 30")
         for rank in reversed(ranks):
@@ -88,15 +89,21 @@ else:
 
 def test_a_rank_that_is_killed_at_once_is_explained_and_its_frame_counts(tmp_path: Path) -> None:
     """It dies before there is an aggregator that could hear of it."""
-    run_dir = tmp_path / "run"
+    run_dir, go = tmp_path / "run", tmp_path / "go"
+    held = str(held_python(tmp_path, "aggregate", until=go))
     command = [sys.executable, "-c", BRIEF, str(run_dir)]
     environment = os.environ | {"RANK": "1", "WORLD_SIZE": "2"}
-    with subprocess.Popen(command, env=environment) as one:
-        with SteeredRank(run_dir, 0, 2) as zero:
-            zero.ready().log(0, 2)
-            until(lambda: len(iterations(run_dir)) == 3, 30.0)
+    with SteeredRank(run_dir, 0, 2, UNILAB_METRICS_PYTHON=held) as zero:
+        # One that was over before rank 0 was started may be of an earlier start.
+        zero.ready()
+        with subprocess.Popen(command, env=environment) as one:
+            # Nobody knows the signal any more once the process has been waited for.
+            os.waitid(os.P_PID, one.pid, os.WEXITED | os.WNOWAIT)
+            go.touch()
+            zero.log(0, 2)
+            until(lambda: len(iterations(run_dir)) == 3)
             zero.end()
-        ended(run_dir)
+            ended(run_dir)
     assert one.returncode == -signal.SIGKILL
     assert [(u.ranks_reported, u.ranks_expected) for u in iterations(run_dir)] == [
         (2, 2),
@@ -116,7 +123,7 @@ def test_a_rank_0_that_is_killed_at_once_leaves_its_frames_to_the_next_attempt(
     run_dir = tmp_path / "run"
     killed = subprocess.run([sys.executable, "-c", BRIEF, str(run_dir)], check=False, timeout=60)
     assert killed.returncode == -signal.SIGKILL
-    until(lambda: processes() == [], 30.0)
+    until(lambda: processes() == [])
     assert run(BRIEF, str(run_dir), "close") == "True\n"
     ended(run_dir)
     assert [(u.attempt, u.iteration) for u in iterations(run_dir)] == [(1, 0), (2, 0)]
@@ -163,7 +170,7 @@ def test_our_launcher_completes_the_run_and_says_what_killed_its_rank(tmp_path: 
     )  # fmt: skip
     assert launched.returncode == 128 + signal.SIGSEGV, launched.stderr
     assert "Rank 0 was killed by SIGSEGV" in launched.stdout
-    assert "Status         failed: gone without goodbye: learner of rank 0 (SIGSEGV)" in (
+    assert "Status         failed: ended without close(): learner of rank 0 (SIGSEGV)" in (
         launched.stdout
     )
     assert only_run(tmp_path / "logs") == run_dir

@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from case_runs import aggregator_pid, delayed_python, ended, finish, start, updates
+from case_runs import aggregator_pid, ended, finish, held_python, start, updates
 from real_runs import only_run, until
 
 from unilab_metrics.storage.lease import is_free
@@ -64,12 +64,21 @@ def begin(logs: Path, iterations: int, pause_s: float, close_s: float, python: P
     )
 
 
+# A collector that ends waits for 10 s for an aggregator that its learner must start, so none is told
+# to end before there is one.
+
+
 @pytest.mark.slow
 def test_an_aggregator_that_starts_late(tmp_path: Path) -> None:
-    python = delayed_python(tmp_path, "aggregate", 2.0)
+    start_it = tmp_path / "start"
+    python = held_python(tmp_path, "aggregate", until=start_it)
     training = begin(tmp_path / "logs", 100, 0.01, 30.0, python)
-    finish(training, say="close")
+    assert training.stdout is not None
+    assert training.stdout.readline() == "logged\n"
+    start_it.touch()
     run_dir = only_run(tmp_path / "logs")
+    aggregator_pid(run_dir)
+    finish(training, say="close")
     ended(run_dir)
     check(run_dir, 100)
 
@@ -82,12 +91,13 @@ def test_an_aggregator_that_is_killed_on_the_way(tmp_path: Path) -> None:
     pid = aggregator_pid(run_dir)
     until(lambda: len(updates(run_dir)) > 20)
     os.kill(pid, signal.SIGKILL)
+    aggregator_pid(run_dir, other_than=pid)
     finish(training, say="close")
     ended(run_dir)
     check(run_dir, 200)
 
 
-@pytest.mark.parametrize("how", ["close", "kill"])
+@pytest.mark.parametrize("how", ["kill", pytest.param("close", marks=pytest.mark.slow)])
 def test_an_aggregator_that_comes_when_everybody_is_gone(how: str, tmp_path: Path) -> None:
     training = begin(tmp_path / "logs", 50, 0.0, 0.2, tmp_path / "no-python")
     if how == "close":
@@ -113,6 +123,8 @@ def test_a_second_attempt_that_no_aggregator_ever_saw(tmp_path: Path) -> None:
             TRAINING, tmp_path / "logs", "20", "0", "0.2" if n == 2 else "30",
             UNILAB_METRICS_RUN=str(run_dir), UNILAB_METRICS_PYTHON=str(python),
         )  # fmt: skip
+        if n == 1:
+            aggregator_pid(run_dir)
         finish(training, say="close", is_undelivered=n == 2)
         until(lambda: is_free(aggregator_lease(run_dir)))
     assert len(updates(run_dir)) == 20

@@ -9,7 +9,16 @@ import sys
 from pathlib import Path
 
 import pytest
-from case_runs import aggregator_pid, delayed_python, ended, finish, start, updates
+from case_runs import (
+    aggregator_pid,
+    await_end,
+    delayed_python,
+    ended,
+    finish,
+    held_python,
+    start,
+    updates,
+)
 from real_runs import only_run, until
 
 from unilab_metrics.run.summary import read_summary
@@ -64,19 +73,26 @@ def cut_to(directory: Path, prefix: str, share: float) -> None:
         file.truncate(int(path.stat().st_size * share))
 
 
+@pytest.mark.slow
 def test_what_a_power_loss_takes_from_the_journal_comes_again_from_the_spool(
     tmp_path: Path,
 ) -> None:
-    # The respawned aggregator starts late enough for the disk to be changed in between. More is
-    # cut off than a power loss may take, so no backend may hold it already.
-    python = delayed_python(tmp_path, "aggregate", 1.0)
+    # The respawned aggregator waits until the disk has been changed. More is cut off than a power
+    # loss may take, so no backend may hold it already.
+    is_free_to_start = tmp_path / "start"
+    is_free_to_start.touch()
+    python = held_python(tmp_path, "aggregate", until=is_free_to_start)
     training = start(TRAINING, tmp_path / "logs", "", UNILAB_METRICS_PYTHON=str(python))
     tell(training, 100)
     run_dir = only_run(tmp_path / "logs")
     until(lambda: iterations(run_dir)[-1:] == [100])
-    os.kill(aggregator_pid(run_dir), signal.SIGKILL)
+    pid = aggregator_pid(run_dir)
+    is_free_to_start.unlink()
+    os.kill(pid, signal.SIGKILL)
+    await_end(pid)
     cut_to(bus_directory(run_dir), "wal", 0.5)
     cut_to(bus_directory(run_dir), "history", 0.7)
+    is_free_to_start.touch()
     tell(training, 20)
     finish(training)
     until(lambda: read_summary(run_dir) is not None and is_free(aggregator_lease(run_dir)))
@@ -86,12 +102,11 @@ def test_what_a_power_loss_takes_from_the_journal_comes_again_from_the_spool(
     assert summary["bus"]["lost_frames"] == 0
 
 
+@pytest.mark.slow
 def test_a_flipped_byte_in_a_spool_costs_that_frame_and_is_counted(tmp_path: Path) -> None:
-    training = start(
-        TRAINING,
-        tmp_path,
-        UNILAB_METRICS_PYTHON=str(delayed_python(tmp_path, "aggregate", 1.0)),
-    )
+    is_free_to_start = tmp_path / "start"
+    python = held_python(tmp_path, "aggregate", until=is_free_to_start)
+    training = start(TRAINING, tmp_path / "logs", UNILAB_METRICS_PYTHON=str(python))
     tell(training, 50)
     (segment,) = spool_root().rglob("spool-000001-000001")
     data = segment.read_bytes()
@@ -99,9 +114,10 @@ def test_a_flipped_byte_in_a_spool_costs_that_frame_and_is_counted(tmp_path: Pat
     with segment.open("r+b") as file:
         file.seek(record.end - 1)
         file.write(bytes([data[record.end - 1] ^ 0x10]))
+    is_free_to_start.touch()
     finish(training)
-    run_dir = only_run(tmp_path)
-    until(lambda: read_summary(run_dir) is not None)
+    run_dir = only_run(tmp_path / "logs")
+    until(lambda: read_summary(run_dir) is not None and is_free(aggregator_lease(run_dir)))
     assert verify_run(run_dir).lost_frames == 1
     assert len(iterations(run_dir)) == 49
 
@@ -193,6 +209,7 @@ for k in range(1, 121):
     os.read(answers, 1)
     publisher.log({"Loss/actor": float(k)}, iteration=k)
     time.sleep(0.03)
+sys.stdin.readline()
 os.write(their_answers, b"\\0")
 os.wait()
 publisher.close(30.0)
@@ -207,8 +224,11 @@ def test_reports_of_a_three_second_outage_land_in_their_iterations(tmp_path: Pat
     run_dir = only_run(tmp_path / "logs")
     until(lambda: len(updates(run_dir)) > 5)
     python.write_text(f'#!/bin/sh\nsleep 3\nexec "{sys.executable}" "$@"\n')
-    os.kill(aggregator_pid(run_dir), signal.SIGKILL)
-    finish(training)
+    pid = aggregator_pid(run_dir)
+    os.kill(pid, signal.SIGKILL)
+    # A collector that ends waits for 10 s for an aggregator that its learner must start.
+    aggregator_pid(run_dir, other_than=pid)
+    finish(training, say="\n")
     ended(run_dir)
     found = updates(run_dir)
     assert [update.iteration for update, _ in found] == list(range(1, 121))

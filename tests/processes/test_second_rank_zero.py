@@ -104,6 +104,7 @@ def test_a_second_rank_0_is_late_also_when_the_first_is_killed_and_a_third_goes_
     assert [values[k] for k in range(13)] == [0.0] * 5 + [7.0] * 8
 
 
+@pytest.mark.slow
 def test_a_restart_right_after_a_kill_is_the_next_attempt(tmp_path: Path) -> None:
     run_dir = tmp_path / "run"
     with SteeredRank(run_dir, 0, 1) as zero:

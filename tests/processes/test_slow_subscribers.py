@@ -1,8 +1,9 @@
 """Subscribers that stand still cost nobody anything, and are current again within seconds
-(case BR-33)."""
+(case BR-33); a follower, lines in a pipe, and the screen on a terminal."""
 
 from __future__ import annotations
 
+import re
 import signal
 import struct
 import subprocess
@@ -15,6 +16,7 @@ import psutil
 import pytest
 from case_runs import aggregator_pid, processes
 from follower import Follower
+from pty_terminals import PtyTerminal
 from real_runs import until
 
 from unilab_metrics.run.summary import read_summary
@@ -23,10 +25,12 @@ from unilab_metrics.subscribe.subscriber import Subscriber
 from unilab_metrics.transport.rendezvous import aggregator_lease
 from unilab_schema.updates import Update
 
-UPDATES = 75_000
+UPDATES = 90_000
 """One each millisecond, so that there are more than 60,000 while the subscribers stand still."""
 STOPPED_S = 60.0
 BACK_S = 30.0
+CATCH_UP_S = 120.0
+"""Far more than it takes where nothing else runs."""
 MOST_MB = 50.0
 """More than before, of any process while subscribers stand still; afterwards 10."""
 
@@ -65,6 +69,13 @@ def newest_iteration(run_dir: Path) -> int:
                     return record.entry.iteration
 
 
+def shown_iteration(terminal: PtyTerminal) -> int:
+    """The one in the title of the screen, -1 if there is none."""
+    terminal.read(0.1)
+    found = re.search(r"iter (\d+)", terminal.screen.text)
+    return int(found[1]) if found is not None else -1
+
+
 def written_steps(run_dir: Path) -> list[int]:
     """The step of each event that holds values of an iteration, read without any library."""
     steps: list[int] = []
@@ -94,7 +105,7 @@ def _step(event: bytes) -> int:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(420)
 def test_subscribers_that_stand_still_for_a_minute_cost_nobody_memory(
     tmp_path: Path, run_dir: Path
 ) -> None:
@@ -104,6 +115,7 @@ def test_subscribers_that_stand_still_for_a_minute_cost_nobody_memory(
         stdout=subprocess.PIPE,
     )
     stopped: list[subprocess.Popen[Any]] = []
+    terminal: PtyTerminal | None = None
     try:
         aggregator = aggregator_pid(run_dir)
         follower = Follower(tmp_path / "follower.log")
@@ -114,18 +126,26 @@ def test_subscribers_that_stand_still_for_a_minute_cost_nobody_memory(
             view = subprocess.Popen(
                 [sys.executable, "-m", "unilab_sidecar", str(run_dir), "--lines"], stdout=output
             )
-        stopped += [subscriber, view]
+        terminal = PtyTerminal(
+            sys.executable, "-m", "unilab_sidecar", str(run_dir), columns=120, rows=40,
+            XDG_STATE_HOME=str(tmp_path),
+        )  # fmt: skip
+        screen = terminal
+        stopped += [subscriber, view, screen.process]
         until(lambda: follower.said().seen, 30)
         until(lambda: b"iter " in view_log.read_bytes(), 30)
+        until(lambda: shown_iteration(screen) >= 0, 30)
         until(lambda: processes("write"), 30)
         watched = {
             "learner": psutil.Process(learner.pid),
             "aggregator": psutil.Process(aggregator),
             "writer": processes("write")[0],
             "subscriber": psutil.Process(subscriber.pid),
-            "sidecar": psutil.Process(view.pid),
+            "lines": psutil.Process(view.pid),
+            "screen": psutil.Process(screen.process.pid),
         }
-        time.sleep(5)
+        # Until their windows are full, and the pools of their memory are.
+        screen.quiet_for(20)
         before = memory_mb(watched)
         for process in stopped:
             process.send_signal(signal.SIGSTOP)
@@ -142,19 +162,23 @@ def test_subscribers_that_stand_still_for_a_minute_cost_nobody_memory(
         began_s = time.monotonic()
         newest = newest_iteration(run_dir)
         assert follower.said().newest < newest - 5_000
-        until(lambda: follower.is_current(newest), 30)
+        until(lambda: follower.is_current(newest), CATCH_UP_S)
         current_s = time.monotonic() - began_s
+        until(lambda: shown_iteration(screen) >= newest, CATCH_UP_S)
         until(lambda: view_log.read_bytes().count(b"\n") > shown, 30)
         shown_s = time.monotonic() - began_s
         after = memory_mb(watched)
         while grown(after, before, 10.0) and time.monotonic() - began_s < BACK_S:
-            time.sleep(0.5)
+            screen.quiet_for(0.5)
             after = memory_mb(watched)
         figures = [f"{n} {before[n]:.0f}/{most[n]:.0f}/{after[n]:.0f}" for n in watched]
         print(f"MB before/most/after: {', '.join(figures)}")
         print(f"current after {current_s:.1f} s, on the screen after {shown_s:.1f} s")
         assert learner.stdout is not None
         assert grown(after, before, 10.0) == {}
+        assert shown_iteration(screen) >= newest
+        screen.type("q")
+        assert screen.wait(30) == 0
         print(f"published in {float(learner.stdout.readline()):.1f} s")
         learner.communicate(timeout=150)
         assert learner.returncode == 0
@@ -169,5 +193,7 @@ def test_subscribers_that_stand_still_for_a_minute_cost_nobody_memory(
             for pipe in (process.stdin, process.stdout):
                 if pipe is not None:
                     pipe.close()
+        if terminal is not None:
+            terminal.close()
     until(lambda: read_summary(run_dir) is not None and is_free(aggregator_lease(run_dir)), 60)
     assert sorted(written_steps(run_dir)) == list(range(UPDATES))

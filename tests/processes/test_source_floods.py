@@ -18,7 +18,7 @@ from unilab_schema.codec import RecordKind, encode_message, encode_payload
 from unilab_schema.control import Batch
 from unilab_schema.frames import Layout, ReportFrame
 
-FLOOD_S = 3.0
+FLOOD_S = 6.0
 PER_BATCH = 400
 MAX_GROWTH_BYTES = 50_000_000
 
@@ -50,7 +50,8 @@ def test_a_flood_of_one_source_delays_nobody_beyond_a_bound(tmp_path: Path) -> N
                 records = b""
                 watcher.head()
             assert watcher.head().update - first > 30
-            assert watcher.longest_still_s < 2.0
+            # Whoever takes the flood in first stands still for as long as that lasts, and longer.
+            assert watcher.longest_still_s < FLOOD_S / 2
             assert process.memory_info().rss - before_bytes < MAX_GROWTH_BYTES
             lease.release()
     finally:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import statistics
@@ -9,7 +10,8 @@ import time
 from pathlib import Path
 
 import pytest
-from fault_oracle import compare, read_ledgers
+from fault_ledgers import read_ledgers
+from fault_oracle import compare
 from fault_player import finish
 from fault_runs import complaints, until_sidecar_is_current
 from fault_training import FaultTraining
@@ -33,14 +35,14 @@ def stopped(training: FaultTraining, place: str, seconds: float) -> tuple[int, i
     return began_ns, ended_ns
 
 
-def costs_ns(training: FaultTraining, place: str, between: tuple[int, int]) -> list[int]:
-    """What each ``log()`` of a process took in a stretch of time."""
+def since(training: FaultTraining, began_ns: int) -> list[int]:
+    """What each ``log()`` of rank 0 has cost it since some time, in ns."""
     return [
         after - before
         for ledger in read_ledgers(training.ledgers)
-        if ledger.place == place
+        if ledger.place == "learner-0"
         for before, after in ledger.spans_ns.values()
-        if between[0] < before < between[1]
+        if before > began_ns
     ]
 
 
@@ -49,23 +51,27 @@ def check_stopped_aggregator(folder: Path, seconds: float) -> None:
         training.start_attempt()
         training.until(lambda: training.pid("writer"))
         quiet_ns = time.monotonic_ns()
-        training.go_on(1.0)
-        before = costs_ns(training, "learner-0", (quiet_ns, time.monotonic_ns()))
+        training.until(lambda: len(since(training, quiet_ns)) > 50)
+        before = since(training, quiet_ns)
         began_ns = time.monotonic_ns()
         (pid,) = training.send(signal.SIGSTOP, "aggregator")
         try:
             assert training.command("aggregate") == ExitCode.REFUSED
             training.go_on(seconds - (time.monotonic_ns() - began_ns) / 1e9)
+            # It trains on, however much of the machine others have.
+            training.until(lambda: len(since(training, began_ns)) > 20 * seconds)
         finally:
-            os.kill(pid, signal.SIGCONT)
-        meanwhile = costs_ns(training, "learner-0", (began_ns, time.monotonic_ns()))
-        assert len(meanwhile) > 20 * seconds
+            # After 15 s rank 0 takes it for hung and has another one.
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGCONT)
+        meanwhile = since(training, began_ns)
         assert statistics.median(meanwhile) < 2 * statistics.median(before) + SLACK_NS
         training.go_on(0.5)
         finish(training)
         assert complaints(training, compare(training)) == []
 
 
+@pytest.mark.slow
 def test_a_stopped_aggregator_costs_the_training_nothing(tmp_path: Path) -> None:
     check_stopped_aggregator(tmp_path / "t", 2.0)
 
@@ -109,5 +115,5 @@ def test_what_a_replaced_aggregator_appends_counts_nowhere(tmp_path: Path, point
             assert successor.poll() is None
             assert training.pid("aggregator") == successor.pid
             finish(training)
-            assert successor.wait(30) == ExitCode.OK
+            assert successor.wait(60) == ExitCode.OK
         assert complaints(training, compare(training)) == []

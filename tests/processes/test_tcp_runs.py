@@ -59,7 +59,7 @@ def watch(run_dir: Path) -> Subscriber:
     return Subscriber.attach_remote(file.tcp_announce, keys.key_path(bus_directory(run_dir), WATCH))
 
 
-def seen(viewer: Subscriber, iteration: int, timeout_s: float = 20.0) -> list[int]:
+def seen(viewer: Subscriber, iteration: int, timeout_s: float = 60.0) -> list[int]:
     """The iterations that come until this one has."""
     found: list[int] = []
     deadline_s = time.monotonic() + timeout_s
@@ -129,7 +129,7 @@ def test_a_restarted_aggregator_has_the_same_ports_and_loses_nobody(
         assert after.tcp_ingest == before.tcp_ingest
         assert after.tcp_announce == before.tcp_announce
         assert after.server_key == before.server_key
-        assert seen(viewer, 19, 60.0) == list(range(10, 20))
+        assert seen(viewer, 19) == list(range(10, 20))
         assert viewer.lost_entries == 0
     near, far = ranks.end()
     assert near.startswith("True")
@@ -138,8 +138,9 @@ def test_a_restarted_aggregator_has_the_same_ports_and_loses_nobody(
     assert means(ranks.run_dir) == [(n, float(n), 2) for n in range(20)]
 
 
+@pytest.mark.slow
 def test_a_revoked_key_is_named_and_a_restored_one_delivers_everything(ranks: FarRanks):
-    ranks.log(times=5)
+    usual_us = ranks.log(times=5)
     bus = bus_directory(ranks.run_dir)
     connection_file(ranks.run_dir)
     public = keys.read_client(keys.key_path(bus, PUBLISH), PUBLISH).public
@@ -153,10 +154,9 @@ def test_a_revoked_key_is_named_and_a_restored_one_delivers_everything(ranks: Fa
             viewer.poll(20)
             return viewer.head is not None and viewer.head.refused_connections > 0
 
-        until(is_refused, 20.0)
-        began_s = time.monotonic()
-        ranks.log(times=50)
-        assert time.monotonic() - began_s < 10
+        until(is_refused)
+        # It waits for no aggregator.
+        assert ranks.log(times=50) < 20 * usual_us + 2000
         # It asks again with a new socket, as a refused one is refused for ever.
         refused = viewer.head.refused_connections if viewer.head else 0
 
@@ -164,10 +164,10 @@ def test_a_revoked_key_is_named_and_a_restored_one_delivers_everything(ranks: Fa
             viewer.poll(20)
             return viewer.head is not None and viewer.head.refused_connections > refused
 
-        until(asks_again, 20.0)
+        until(asks_again)
         path.write_text(text)
         ranks.log()
-        assert 55 in seen(viewer, 55, 60.0)
+        assert 55 in seen(viewer, 55)
     near, far = ranks.end()
     assert near == "True [] {}"
     assert far.startswith("True ")

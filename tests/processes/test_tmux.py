@@ -8,7 +8,7 @@ from pathlib import Path
 
 import psutil
 import pytest
-from case_runs import processes
+from case_runs import kill_processes, processes
 from pty_terminals import PtyTerminal, command_line
 from real_runs import until
 from shell_trainings import ShellTraining
@@ -23,8 +23,7 @@ OFF = {"alternate_on": "0", "mouse_any_flag": "0", "cursor_flag": "1", "wrap_fla
 @pytest.fixture
 def training(tmp_path: Path) -> Iterator[ShellTraining]:
     yield ShellTraining(tmp_path / "run")
-    for process in processes():
-        process.kill()
+    kill_processes()
 
 
 @pytest.fixture

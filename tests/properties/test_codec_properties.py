@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from unilab_schema import codec, control, frames
+from unilab_schema import codec, control, frames, requests
 from unilab_schema.codec import FrameDecodeError, RecordKind
 
 # What msgpack can carry: 64-bit integers and text that UTF-8 can encode.
@@ -63,8 +63,8 @@ DECODERS: dict[type[msgspec.Struct], Any] = {
     control.Head: codec.decode_head,
     **dict.fromkeys(control.Upward.__args__, codec.decode_upward),
     **dict.fromkeys(control.Downward.__args__, codec.decode_downward),
-    **dict.fromkeys(control.Request.__args__, codec.decode_request),
-    **dict.fromkeys(control.Reply.__args__, codec.decode_reply),
+    **dict.fromkeys(requests.Request.__args__, codec.decode_request),
+    **dict.fromkeys(requests.Reply.__args__, codec.decode_reply),
 }
 MESSAGES = st.sampled_from(list(DECODERS)).flatmap(_structs)
 

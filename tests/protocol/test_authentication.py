@@ -215,6 +215,37 @@ def test_a_revoked_key_is_cut_off_and_a_restored_one_comes_back(open_doors: Open
     assert before in both
 
 
+def test_who_asks_just_after_a_look_at_the_list_is_not_judged_by_that_look(
+    short_path: Path, bus_dir: Path, connect: Connect, monkeypatch: pytest.MonkeyPatch
+):
+    context = sockets.context()
+    gate = endpoints.Endpoints(
+        context, f"ipc://{short_path}/x", bus_dir, bind="tcp://127.0.0.1", say=lambda _: None
+    )
+    try:
+        door = gate._door
+        assert door is not None
+        late = stranger(keys.read_client(keys.key_path(bus_dir, PUBLISH), PUBLISH).server)
+        look = door.look
+
+        def look_before_it_is_listed(*, at_once: bool = False) -> allow_list.AllowList:
+            monkeypatch.setattr(door, "look", look)
+            seen = look(at_once=at_once)
+            keys.add_allowed(bus_dir, [allow_list.render(PUBLISH, late.public)])
+            connect(sockets.dealer, gate.tcp.ingest, late)
+            wait_for(lambda: gate._authenticator.is_asked)
+            return seen
+
+        monkeypatch.setattr(door, "look", look_before_it_is_listed)
+        gate.attend()
+        gate.attend()
+        assert dict(gate.refused) == {}
+        assert gate.may_publish(late.public, 0)
+    finally:
+        gate.close()
+        sockets.terminate(context)
+
+
 def test_watchers_that_are_cut_off_for_topics_come_back_and_nobody_else_is(
     open_doors: Open, connect: Connect
 ):

@@ -21,7 +21,7 @@ from unilab_metrics.storage.segments import (
     decode_segment_header,
     encode_segment_header,
 )
-from unilab_schema import codec, control, frames, identity, rank_values, updates
+from unilab_schema import alerts, codec, control, frames, identity, rank_values, requests, updates
 from unilab_schema.codec import RecordKind
 from unilab_schema.metrics import MetricSpec
 
@@ -34,7 +34,7 @@ def _packed(*values: float) -> bytes:
 
 KEY = identity.SourceKey(1, "collector", 2)
 INCARNATION = bytes(range(16))
-RUN = identity.RunInfo("sac", "cart_pole", "numpy", "env_steps", 1000, True, 2)
+RUN = identity.RunInfo("sac", "cart_pole", "numpy", "env_steps", 1000, True, 2, "eval/return")
 IDENTITY = identity.Identity(
     key=KEY,
     incarnation=INCARNATION,
@@ -74,6 +74,7 @@ BLOCK = updates.BinBlock(
     count=_packed(1021.0),
     latest=_packed(math.nan),
     not_finite=_packed(3.0),
+    points=True,
 )
 UPDATE_LAYOUT = updates.UpdateLayout(1, ("Train/iteration", "Loss/actor"))
 
@@ -172,7 +173,22 @@ MESSAGES: dict[str, tuple[Any, msgspec.Struct]] = {
             "logs/sac/cart_pole/2026-01-02_03-04-05_numpy",
             (
                 control.SourceStatus(
-                    KEY, 4711, "node-1", "live", 0.02, None, 40, 0, {}, 0.0, 5, 6, FIGURES, {"a": 2}
+                    KEY,
+                    4711,
+                    "node-1",
+                    "live",
+                    0.02,
+                    None,
+                    40,
+                    0,
+                    {},
+                    0.0,
+                    5,
+                    6,
+                    FIGURES,
+                    {"a": 2},
+                    "failed",
+                    41,
                 ),
             ),
             (control.BackendStatus("tensorboard", "running", 90, 4712, "", 0.25),),
@@ -187,24 +203,36 @@ MESSAGES: dict[str, tuple[Any, msgspec.Struct]] = {
             5,
             7401,
             ("ranks",),
+            {"Node/0/cpu_percent": 43.5},
+            (alerts.AlertStatus(80, "nonfinite", "Loss/a", "NaN in Loss/a", "bad", 3, 13),),
+            2,
+            "example.org: 1 not delivered",
+            12.5,
+            1,
+            487.25,
+            4.5,
+            3,
         ),
     ),
-    "fetch": (codec.decode_request, control.Fetch(1, 60, 500)),
+    "fetch": (
+        codec.decode_request,
+        requests.Fetch(1, 60, 500, ("Loss/actor",), (32,), (b"\x6d\x61\x72\x6b",)),
+    ),
     "updates": (
         codec.decode_reply,
-        control.Updates(1, EPOCH, 62, (UPDATE_LAYOUT,), b"\x75\x6d"),
+        requests.Updates(1, EPOCH, 62, (UPDATE_LAYOUT,), b"\x75\x6d"),
     ),
-    "latest": (codec.decode_request, control.Latest(2)),
+    "latest": (codec.decode_request, requests.Latest(2)),
     "snapshot": (
         codec.decode_reply,
-        control.Snapshot(2, EPOCH, 62, ("a", "b"), _packed(1.0, 2.0), struct.pack("<2q", 62, 7)),
+        requests.Snapshot(2, EPOCH, 62, ("a", "b"), _packed(1.0, 2.0), struct.pack("<2q", 62, 7)),
     ),
-    "history": (codec.decode_request, control.History(3, 1024, ("a",))),
-    "blocks": (codec.decode_reply, control.Blocks(3, EPOCH, (BLOCK,), True, 1025, 2048)),
-    "ranks": (codec.decode_request, control.Ranks(4, ("a", "b"))),
+    "history": (codec.decode_request, requests.History(3, 1024, ("a",))),
+    "blocks": (codec.decode_reply, requests.Blocks(3, EPOCH, (BLOCK,), True, 1025, 2048)),
+    "ranks": (codec.decode_request, requests.Ranks(4, ("a", "b"))),
     "rank-values": (
         codec.decode_reply,
-        control.RankValues(
+        requests.RankValues(
             4,
             EPOCH,
             1,
@@ -232,9 +260,14 @@ MESSAGES: dict[str, tuple[Any, msgspec.Struct]] = {
             1,
         ),
     ),
+    "console": (codec.decode_request, requests.Console(5, "2f3a", 8192, True, 4096)),
+    "console-piece": (
+        codec.decode_reply,
+        requests.ConsolePiece(5, "2f3a", 4096, b"epoch 1\r\n\xff", 77, True, True, "why"),
+    ),
     "progress": (
         codec.decode_request,
-        control.BackendProgress(control.BackendStatus("tensorboard", "finished", 100)),
+        requests.BackendProgress(control.BackendStatus("tensorboard", "finished", 100)),
     ),
 }
 
@@ -290,8 +323,8 @@ def test_every_kind_and_message_has_a_vector() -> None:
     declared = (
         control.Upward.__args__
         + control.Downward.__args__
-        + control.Request.__args__
-        + control.Reply.__args__
+        + requests.Request.__args__
+        + requests.Reply.__args__
         + (control.Head,)
     )
     assert tags == {message.__struct_config__.tag for message in declared}

@@ -10,7 +10,7 @@ import pytest
 
 from unilab_metrics.aggregate.journaling.evidence import KIND_DURABLE, Durable
 from unilab_metrics.storage.segments import KIND_SEGMENT_HEADER, SegmentHeader
-from unilab_schema import codec, control, frames, identity, rank_values
+from unilab_schema import codec, control, frames, identity, rank_values, requests
 from unilab_schema.metrics import MetricSpec
 
 DOCUMENT = (Path(__file__).parents[2] / "schema" / "README.md").read_text("utf-8")
@@ -31,8 +31,8 @@ MESSAGES: tuple[type[msgspec.Struct], ...] = (
     control.Head,
     *control.Upward.__args__,
     *control.Downward.__args__,
-    *control.Request.__args__,
-    *control.Reply.__args__,
+    *requests.Request.__args__,
+    *requests.Reply.__args__,
 )
 KINDS: dict[int, type[msgspec.Struct]] = {
     **codec.PAYLOADS,

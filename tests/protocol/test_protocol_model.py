@@ -42,7 +42,9 @@ def play(root: Path, seed: int, world: type[World] = World) -> None:
             raise AssertionError(f"schedule {seed}: {error}") from error
 
 
-@pytest.mark.parametrize("group", range(GROUPS))
+@pytest.mark.parametrize(
+    "group", [0, *(pytest.param(group, marks=pytest.mark.slow) for group in range(1, GROUPS))]
+)
 def test_whatever_dies_everything_logged_arrives_once(group: int, tmp_path: Path) -> None:
     for seed in range(group, SCHEDULES, GROUPS):
         play(tmp_path, seed)

@@ -9,9 +9,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from unilab_sidecar.chart_axes import (
+    count_ticks,
     number_labels,
     scale_of,
     short_number,
+    span_words,
     time_label,
     time_ticks,
     value_ticks,
@@ -76,3 +78,21 @@ def test_numbers_are_short():
         "0", "12.35M", "0.0456", "9999", "1.00e-07", "inf", "NaN",
     ]  # fmt: skip
     assert number_labels([0.1, 0.2, 0.30000000000000004], 0.1) == ["0.1", "0.2", "0.3"]
+
+
+def test_what_is_counted_has_no_ticks_between_two_whole_numbers():
+    assert [tick.label for tick in count_ticks(Span(82.13, 86.13), 8)] == ["83", "84", "85", "86"]
+    assert [tick.label for tick in count_ticks(Span(82.6, 82.9), 8)] == []
+    assert [tick.label for tick in count_ticks(Span(0, 1000), 6)] == [
+        "0", "200", "400", "600", "800", "1000",
+    ]  # fmt: skip
+    assert [tick.value for tick in count_ticks(Span(12_345_678, 12_345_680), 8)] == [
+        12_345_678, 12_345_679, 12_345_680,
+    ]  # fmt: skip
+
+
+def test_a_stretch_is_said_as_finely_as_its_ends_are_apart():
+    assert span_words(Span(43.7, 47.7), "iteration") == "44 to 47"
+    assert span_words(Span(1, 12_000), "env_steps") == "1 to 12,000"
+    assert span_words(Span(61, 7200), "time") == "1m 01s to 2h 00m"
+    assert span_words(Span(4000.25, 4000.65), "time") == "4000.25s to 4000.65s"

@@ -16,7 +16,8 @@ from unilab_sidecar.chart_store import MAX_TAGS
 from unilab_sidecar.text import line_width, plain
 
 KNOWN = ("Loss/actor", "Loss/critic", "Perf/total_fps", "Train/mean_reward")
-CONTEXT = ChartContext(KNOWN, Span(0, 1000), 100, Bins(bins_of([1.0] * 1000)))
+BINS = Bins(bins_of([1.0] * 1000))
+CONTEXT = ChartContext(KNOWN, Span(0, 1000), 100, BINS, courses=(BINS,))
 SHOWN = ChartState(("Loss/actor", "Loss/critic", "Perf/total_fps"))
 
 
@@ -100,6 +101,9 @@ def test_switches():
     assert pressed(SHOWN, ["l"]).log_y
     assert not pressed(SHOWN, ["l", "y"]).log_y
     assert not pressed(SHOWN, ["c"]).compare
+    # Pressed before anybody has told of earlier runs, it does not keep them from being drawn.
+    told = press(pressed(SHOWN, ["c"]), "c", CONTEXT._replace(earlier=2))
+    assert (told.compare, told.earlier) == (True, 0)
 
 
 def test_the_cursor_begins_at_the_end_and_stays_in_the_window():
@@ -107,10 +111,59 @@ def test_the_cursor_begins_at_the_end_and_stays_in_the_window():
     assert pressed(SHOWN, ["left", "left", "left"]).cursor == pytest.approx(980)
     assert pressed(SHOWN, ["left", "shift+left"]).cursor == pytest.approx(900)
     assert pressed(SHOWN, ["left", "right"]).cursor == 1000
-    assert pressed(SHOWN, ["home"]).cursor == 0
-    assert pressed(SHOWN, ["home", "left"]).cursor == 0
+    # The first point, not the edge.
+    assert pressed(SHOWN, ["home"]).cursor == 1
+    assert pressed(SHOWN, ["home", "left"]).cursor == 1
     assert pressed(SHOWN, ["home", "end"]).cursor == 1000
     assert pressed(SHOWN, ["left", "escape"]).cursor is None
+
+
+def test_where_points_are_wider_than_columns_the_cursor_goes_from_one_to_the_next():
+    sparse = CONTEXT._replace(whole=Span(1, 1000))
+    state = ChartState(("Loss/actor",), zoom=Zoom(3.0, 502.4), cursor=501.7)
+    places: list[float | None] = []
+    for key in ("left", "left", "left", "right", "right", "right", "right"):
+        state = press(state, key, sparse)
+        places.append(state.cursor)
+    assert places == [501, 500, 500, 501, 502, 502, 502]
+    wide = ChartState(("Loss/actor",), zoom=Zoom(20.0, 510.0), cursor=500.0)
+    assert press(wide, "shift+left", sparse).cursor == 490
+    assert press(wide, "shift+right", sparse).cursor == 510
+
+
+@pytest.mark.parametrize("closer", [3, 6, 7, 12])
+def test_the_cursor_stays_on_a_point_whatever_the_window_does(closer: int):
+    state = ChartState(("Loss/actor",), cursor=500.0)
+    keys = ["pageup", "left", "home", "left", "pagedown", "end", "right", "-", "home", "+", "end"]
+    for key in [*"+" * closer, *keys]:
+        state = press(state, key, CONTEXT)
+        assert state.cursor is not None
+        shown = window(state, Span(0, 1000))
+        assert shown.low <= state.cursor <= shown.high
+        assert state.cursor == round(state.cursor), key
+
+
+def test_the_cursor_may_stand_on_what_the_run_beside_it_has():
+    longer = CONTEXT._replace(
+        whole=Span(1, 1500), courses=(BINS, Bins(bins_of([1.0] * 500, first=1001)))
+    )
+    assert pressed(SHOWN, ["left"], longer).cursor == 1500
+
+
+def test_the_narrowest_window_shows_five_updates_however_often_one_zooms():
+    state = pressed(ChartState(("Loss/actor",), cursor=500.0), "+" * 40)
+    assert state.zoom is not None
+    assert state.zoom.width == pytest.approx(4)
+    assert press(state, "+", CONTEXT) is state
+    assert pressed(state, ["-"]).zoom == Zoom(pytest.approx(8), pytest.approx(504))  # type: ignore[arg-type]
+    steps = ChartState(("Loss/actor",), "env_steps", cursor=256 * 500.0)
+    context = CONTEXT._replace(whole=Span(256, 256_000))
+    zoom = pressed(steps, "+" * 40, context).zoom
+    assert zoom is not None
+    assert zoom.width == pytest.approx(4 * 256)
+    # Where there is a single one nobody can come nearer.
+    alone = ChartContext(KNOWN, Span(5, 5), 100, Bins(BINS.table[:, :1]))
+    assert pressed(ChartState(("Loss/actor",)), "+++", alone).zoom is None
 
 
 def test_zooming_keeps_the_cursor_where_it_is_on_the_screen():
@@ -194,7 +247,7 @@ KEYS = st.sampled_from(
 @given(st.lists(KEYS, max_size=40), st.floats(0, 1e12), st.integers(1, 500))
 def test_no_keys_lead_astray(keys: list[str], end: float, cells: int):
     whole = Span(0.0, end)
-    context = ChartContext(KNOWN, whole, cells, CONTEXT.reference)
+    context = ChartContext(KNOWN, whole, cells, BINS, courses=(BINS,))
     state = ChartState()
     for key in keys:
         state = press(state, key, context)

@@ -1,4 +1,4 @@
-"""The charts' screen: what it says, values at the cursor, every size, what to do when empty."""
+"""The charts' screen: what it says, values at the cursor, curves told apart, what to do when empty."""
 
 from __future__ import annotations
 
@@ -6,32 +6,21 @@ import math
 import re
 from dataclasses import replace
 
-import numpy as np
 import pytest
-from chart_runs import TAG, blocks_of, record, records_of, store_of
+from chart_runs import TAG, store_of
+from chart_screens import NAMES, RISING, screen, three_courses
 
-from unilab_sidecar.chart_picker import Picker
+from unilab_sidecar.chart_panes import ChartData
 from unilab_sidecar.chart_state import KEYS, ChartState, Overlay, Zoom
-from unilab_sidecar.chart_store import ChartStore, HistoryPiece
+from unilab_sidecar.chart_store import ChartStore
 from unilab_sidecar.layout import FRAME_CELLS, FRAME_ROWS
-from unilab_sidecar.text import line_width, plain
-from unilab_sidecar.views.charts import ChartData, context, usual, view
-
-COUNT = 1000
-RISING = [float(number) for number in range(1, COUNT + 1)]
-FALLING = [1000.0 / number for number in range(1, COUNT + 1)]
-NAMES = ("Train/mean_reward", "Loss/critic", "损失/函数值")
+from unilab_sidecar.text import plain
+from unilab_sidecar.views.charts import context, usual, view
 
 
 @pytest.fixture(scope="module")
 def data() -> ChartData:
-    store = store_of(dict(zip(NAMES, (RISING, FALLING, RISING), strict=True)))
-    older = store_of({NAMES[0]: [2.0 * value for value in RISING[:600]]})
-    return ChartData(store, tuple(sorted(NAMES)), older, "2026-03-09_18-30-00_numpy")
-
-
-def screen(data: ChartData, state: ChartState, columns: int = 80, rows: int = 24) -> str:
-    return "\n".join(plain(line).rstrip() for line in view(data, state, columns, rows).lines)
+    return three_courses()
 
 
 def test_without_a_tag_it_says_what_to_press(data: ChartData):
@@ -71,6 +60,33 @@ def test_the_cursor_says_lowest_mean_and_highest_of_its_column(data: ChartData):
     assert "▲" in text.splitlines()[-2]
 
 
+def test_of_a_single_update_there_is_one_value_as_fine_as_the_axis():
+    store = store_of({TAG: [38_000.0 + number for number in range(1000)]})
+    state = ChartState((TAG,), zoom=Zoom(2.6, 462.2), cursor=461.0, compare=False)
+    for columns in (80, 140):
+        text = screen(ChartData(store, (TAG,)), state, columns)
+        assert "38.4600k" in text
+        assert "38.46k  " not in text
+        assert "min 3" not in text
+        assert " … 3" not in text
+    following = replace(state, cursor=None, zoom=Zoom(2.6))
+    assert "now 38.9990k  min 38.9970k  max 38.9990k" in screen(ChartData(store, (TAG,)), following)
+
+
+def test_the_line_enters_a_window_of_few_updates_as_it_leaves_it():
+    store = store_of({TAG: [38_000.0 + number for number in range(1000)]})
+    state = ChartState((TAG,), zoom=Zoom(2.6, 462.3), compare=False)
+    lines = screen(ChartData(store, (TAG,)), state, 100).splitlines()
+    rows = [
+        [row for row, one in enumerate(lines[3:-2]) if one.ljust(97)[10 + place] not in " │┤"]
+        for place in range(80)
+    ]
+    assert all(rows)
+    # It falls from left to right on the screen, by the same everywhere.
+    assert rows[0][-1] - rows[10][-1] >= 1
+    assert rows[-11][0] - rows[-1][0] >= 1
+
+
 def test_at_the_cursor_the_newest_attempt_counts():
     values = [1.0] * 100 + [5.0] * 100
     store = store_of({TAG: values}, attempts=[101])
@@ -82,7 +98,7 @@ def test_at_the_cursor_the_newest_attempt_counts():
     assert "attempt" not in text
 
 
-def test_the_earlier_run_is_drawn_dim_under_its_name(data: ChartData):
+def test_the_earlier_run_is_told_from_this_ones_spikes_and_has_its_name_and_value(data: ChartData):
     shown = view(data, ChartState(NAMES[:1]), 100, 24)
     text = "\n".join(map(plain, shown.lines))
     assert "┄ 2026-03-09_18-30-00_numpy" in text
@@ -92,12 +108,38 @@ def test_the_earlier_run_is_drawn_dim_under_its_name(data: ChartData):
         for part in line
         if any("\u2800" < character < "\u2900" for character in part.text)
     }
-    assert dots == {"dim", "series1"}
+    assert dots == {"series6", "series1"}
+    assert "┄ earlier 1200" in text
+    at = view(data, ChartState(NAMES[:1], cursor=50.0), 100, 24)
+    assert re.search(r"mean \S+ .*┄ earlier \d+", "\n".join(map(plain, at.lines)))
+    wide = "\n".join(map(plain, view(data, ChartState(NAMES[:1]), 140, 24).lines))
+    assert "┄ earlier 1200" in wide
     # It reaches 1200, which the chart has room for; the figures are this run's.
     assert "1200" in text or "1000 ┤" in text
     assert "max 1000" in text
     assert "2026" not in screen(data, ChartState(NAMES[:1], compare=False))
-    assert "2026" not in screen(data, ChartState(NAMES[1:2]))
+
+
+def test_the_key_that_compares_says_so_where_there_is_nothing_to_compare_with(data: ChartData):
+    alone = data._replace(compare=None, earlier=0)
+    said = "no earlier run of this task here"
+    assert said not in screen(alone, ChartState(NAMES[:1]))
+    assert said in screen(alone, ChartState(NAMES[:1], compare=False))
+    assert said not in screen(data, ChartState(NAMES[:1], compare=False))
+
+
+@pytest.mark.parametrize("columns", [70, 80, 140])
+def test_an_earlier_run_without_these_tags_is_said_to_have_none(data: ChartData, columns: int):
+    said = "none of these tags"
+    assert said in screen(data, ChartState(NAMES[1:2]), columns)
+    assert said not in screen(data, ChartState(NAMES[1:2], compare=False), columns)
+    # One of them is enough, and what has not come yet is not known to be none.
+    assert said not in screen(data, ChartState(NAMES[:2]), columns)
+    coming = ChartStore()
+    coming.keep(NAMES)
+    text = screen(data._replace(compare=coming), ChartState(NAMES[1:2]), columns)
+    assert said not in text
+    assert "loading" in text
 
 
 def test_this_run_lies_in_front_of_the_earlier_one():
@@ -116,15 +158,6 @@ def test_without_braille_letters_tell_curves_apart(data: ChartData):
     assert not {"'", "|"} & set("".join(body))
 
 
-def test_from_120_columns_a_list_stands_beside_the_charts(data: ChartData):
-    text = screen(data, ChartState(NAMES, compare=False), 120, 40)
-    row = next(line for line in text.splitlines() if "newest, min … max" in line)
-    assert row.index("newest") > 120 - FRAME_CELLS - 40
-    assert re.search(r" 1000 +1 … 1000", text)
-    assert "now" not in text
-    assert "at the cursor" in screen(data, ChartState(NAMES, cursor=3.0), 120, 40)
-
-
 def test_one_chart_for_all_tells_curves_apart_without_colour(data: ChartData):
     words_of: dict[Overlay, str] = {
         "together": "one value axis",
@@ -140,86 +173,9 @@ def test_one_chart_for_all_tells_curves_apart_without_colour(data: ChartData):
     assert "100%" in text
 
 
-def test_what_has_no_place_on_a_log_scale_is_counted():
-    store = store_of({TAG: [-1.0, 0.0, 3.0, math.nan] * 50})
-    data = ChartData(store, (TAG,))
-    text = screen(data, ChartState((TAG,), log_y=True))
-    assert "50 NaN, 100 not above 0" in text
-    assert "log scale" in text
-    assert "50 NaN " in screen(data, ChartState((TAG,)))
-    assert "not above" not in screen(data, ChartState((TAG,)))
-    never = ChartData(store_of({TAG: [-1.0] * 9}), (TAG,))
-    assert "nothing above 0: l for the linear scale" in screen(
-        never, ChartState((TAG,), log_y=True)
-    )
-
-
-def test_a_block_says_at_least_how_much_is_not_shown():
-    values = np.linspace(-1, 1, 1024).tolist()
-    store = ChartStore()
-    store.keep([TAG])
-    piece = HistoryPiece((TAG,), 0, 1024, blocks_of(records_of(values)), complete=True)
-    store.add_piece(piece)
-    text = screen(ChartData(store, (TAG,)), ChartState((TAG,), log_y=True))
-    assert "at least 1 not above 0" in text
-
-
-def test_what_a_block_counts_as_no_number_is_marked():
-    values = [1.0] * 1024 + [2.0] * 1024 + [3.0] * 1024
-    values[1500] = math.nan
-    store = ChartStore()
-    store.keep([TAG])
-    piece = HistoryPiece((TAG,), 0, 3072, blocks_of(records_of(values)), complete=True)
-    store.add_piece(piece)
-    text = screen(ChartData(store, (TAG,)), ChartState((TAG,)))
-    assert "1 not finite" in text
-    assert text.splitlines()[-2].count("X") == 1
-
-
-def test_the_history_that_is_still_coming_is_said():
-    store = ChartStore()
-    store.keep([TAG])
-    data = ChartData(store, (TAG,))
-    assert "Loading the history: 0 %" in screen(data, ChartState((TAG,)))
-    blocks = blocks_of(records_of([1.0] * 1024))
-    store.add_piece(HistoryPiece((TAG,), 0, 1024, blocks, newest=4096))
-    assert "loading 25 %" in screen(data, ChartState((TAG,)))
-    store.add_piece(HistoryPiece((TAG,), 1024, 1024, complete=True))
-    assert "loading" not in screen(data, ChartState((TAG,)))
-
-
-def test_an_axis_that_nobody_counts_is_said():
-    store = ChartStore()
-    store.keep([TAG])
-    store.add_piece(HistoryPiece((TAG,), 0, 0, complete=True))
-    store.add_records([record(place, (TAG,), [1.0], env_steps=None) for place in (1, 2)])
-    data = ChartData(store, (TAG,))
-    text = screen(data, ChartState((TAG,), x_axis="env_steps"))
-    assert "Nobody says the env steps" in text
-    assert "x for another axis" in text
-    assert "steps" not in screen(data, ChartState((TAG,)))
-
-
-def test_more_charts_than_fit_are_shown_around_the_one_that_is_meant():
-    tags = {f"reward/{letter}": RISING for letter in "abcdefgh"}
-    data = ChartData(store_of(tags), tuple(tags))
-    state = ChartState(tuple(tags))
-    assert "1 to 3 of 8 charts" in screen(data, state)
-    text = screen(data, replace(state, focus=5))
-    assert "▸f reward/f" in text
-    assert "reward/a" not in text
-    alone = screen(data, replace(state, focus=5, alone=True))
-    assert "f reward/f" in alone
-    assert alone.count("└") == 1
-    # A wide terminal has two columns of them.
-    wide = screen(data, state, 160, 30)
-    assert all(tag in wide for tag in tags)
-    assert any("reward/a" in line and "reward/b" in line for line in wide.splitlines())
-
-
 def test_a_zoom_says_how_far_and_whether_it_follows(data: ChartData):
     text = screen(data, ChartState(NAMES[:1], zoom=Zoom(99.9), compare=False))
-    assert text.startswith("iteration 900 to 1,000 · zoom 10× · follows the newest")
+    assert text.startswith("iteration 901 to 1,000 · zoom 10× · follows the newest")
     text = screen(data, ChartState(NAMES[:1], zoom=Zoom(100.0, 300.0), compare=False))
     assert text.startswith("iteration 200 to 300 · zoom 9.99×\n")
     assert "now 300  min 200  max 300" in text
@@ -230,59 +186,21 @@ def test_of_a_live_run_the_header_says_what_there_is(data: ChartData):
     text = screen(data._replace(live=True), state)
     assert text.startswith("iteration 1 to 1,000 · whole run")
     # Behind the newest value there is room for the next ones.
-    assert {line[-1] for line in text.splitlines()[3:10]} != {line[-1] for line in screen(
-        data, state).splitlines()[3:10]}  # fmt: skip
+    live, ended = (
+        max(len(line.rstrip()) for line in shown.splitlines()[3:10])
+        for shown in (text, screen(data, state))
+    )
+    assert live < ended
     assert context(data._replace(live=True), state, 80, 24).live
-
-
-def test_wide_characters_keep_everything_aligned(data: ChartData):
-    for columns in (60, 80, 130):
-        shown = view(data, ChartState(NAMES, compare=False), columns, 40)
-        widths = [line_width(line) for line in shown.lines if "损失" in plain(line)]
-        assert widths
-        assert max(map(line_width, shown.lines)) <= columns - FRAME_CELLS
-    row = next(line for line in shown.lines if "c 损失/函数值" in plain(line))
-    other = next(line for line in shown.lines if "b Loss/critic" in plain(line))
-    side = 130 - FRAME_CELLS - 35
-    assert line_width(row) >= side
-    assert line_width(other) >= side
-
-
-def test_without_unicode_only_names_are_not_ascii(data: ChartData):
-    states = [
-        ChartState(),
-        ChartState(NAMES[:2], cursor=400.0),
-        ChartState(NAMES[:2], overlay="scaled", zoom=Zoom(100.0)),
-        ChartState(NAMES[:2], picker=Picker("loss", typing=False)),
-        ChartState(NAMES[:2], log_y=True, x_axis="time"),
-    ]
-    for state in states:
-        for size in ((80, 24), (160, 48)):
-            shown = view(data, state, *size, unicode=False)
-            for text in (shown.hint, *map(plain, shown.lines)):
-                assert text.replace("损失/函数值", "").isascii(), text
-
-
-def test_no_size_raises_and_none_is_overrun(data: ChartData):
-    states = [
-        ChartState(),
-        ChartState(NAMES, cursor=400.0, log_y=True),
-        ChartState(NAMES, overlay="scaled", cursor=1.0, x_axis="time"),
-        ChartState(NAMES, picker=Picker("l", 1)),
-        ChartState(("gone", *NAMES), focus=7, zoom=Zoom(1e-9, 5e9), cursor=-1e12),
-    ]
-    sizes = [(c, r) for c in (1, 5, 23, 30, 79, 119) for r in (1, 3, 6, 24)]
-    sizes += [(2, 2), (300, 100), (300, 3), (41, 100), (160, 48)]
-    for state in states:
-        for columns, rows in sizes:
-            for unicode in (True, False):
-                shown = view(data, state, columns, rows, unicode=unicode)
-                assert len(shown.lines) <= max(rows - FRAME_ROWS, 1)
-                width = max(columns - FRAME_CELLS, 1)
-                assert all(line_width(line) <= width for line in shown.lines)
-                assert context(data, state, columns, rows).cells >= 1
 
 
 def test_what_is_worth_a_look_is_known():
     assert usual(("Loss/critic", "Train/mean_reward", "x")) == ("Train/mean_reward", "Loss/critic")
     assert usual(("x",)) == ()
+
+
+def test_the_time_at_the_cursor_is_as_fine_as_the_axis(data: ChartData):
+    state = ChartState(NAMES[:1], "time", zoom=Zoom(0.4, 50.2), cursor=50.0, compare=False)
+    lines = screen(data, state).splitlines()
+    assert lines[0].startswith("time 49.80s to 50.20s · zoom 250×, the closest")
+    assert lines[1] == "▲ iteration 500   steps 128,000   time 50.00s"

@@ -4,14 +4,21 @@ from __future__ import annotations
 
 import threading
 import time
+from itertools import pairwise
 
+import pytest
 from sample_run import FakeSource
 
+from unilab_metrics.errors import UnilabMetricsError
 from unilab_metrics.subscribe.asking import NoAnswer
 from unilab_metrics.subscribe.history import HistoryRecord
-from unilab_schema.control import Epoch, RankValues
+from unilab_metrics.subscribe.past_files import Stretch
+from unilab_schema.control import Epoch
+from unilab_schema.requests import RankValues
+from unilab_sidecar import asking_again
 from unilab_sidecar.feed import ASKING_POLL_MS, POLL_MS, Feed
-from unilab_sidecar.questions import Answer, RanksQuestion
+from unilab_sidecar.past_questions import CourseQuestion
+from unilab_sidecar.questions import Answer, RanksQuestion, StopQuestion, StopSaid
 
 
 def values(tags: tuple[str, ...]) -> RankValues:
@@ -77,3 +84,62 @@ def test_where_nobody_can_be_asked_the_answer_says_so():
     feed.stop()
     thread.join(5)
     assert answer == Answer(RanksQuestion(), NoAnswer("nobody to ask"))
+
+
+@pytest.mark.parametrize("is_found", [True, False])
+def test_a_training_is_asked_to_stop_in_the_thread_of_the_feed_whether_its_bus_is_there_or_not(
+    is_found: bool,
+):
+    def attach() -> FakeSource:
+        if not is_found:
+            raise UnilabMetricsError("no bus")
+        return Slow()
+
+    feed = Feed(attach, wait_for_bus=True)
+    thread = threading.Thread(target=feed.run, name="the feed")
+    later = iter((None, None, "pid 1 goes on"))
+    asked = StopQuestion(lambda: f"asked by {threading.current_thread().name}", lambda: next(later))
+    feed.ask(asked)
+    thread.start()
+    answers = answered(feed, 2)
+    feed.stop()
+    thread.join(5)
+    said = [StopSaid("asked by the feed"), StopSaid("pid 1 goes on")]
+    assert [answer.reply for answer in answers] == said
+
+
+class Mute(Slow):
+    """Has no answer for its first questions; the history has nothing."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.asked: list[int] = []
+
+    def stretch(self, after: int, limit: int, tags: object = (), kinds: object = ()) -> Stretch:
+        self.asked.append(len(self.polls))
+        if len(self.asked) < 4:
+            return NoAnswer("not heard", may_come=True)  # type: ignore[return-value]
+        return Stretch((), 7)
+
+    def newest(self) -> int:
+        return 7
+
+
+def test_what_is_not_told_at_the_moment_is_asked_again_now_and_then_until_it_is(
+    monkeypatch: pytest.MonkeyPatch,
+):
+    monkeypatch.setattr(asking_again, "PAUSE_S", 0.3)
+    source = Mute()
+    feed = Feed(lambda: source, wait_for_bus=False)
+    question = CourseQuestion(("a",))
+    feed.ask(question)
+    thread = threading.Thread(target=feed.run)
+    thread.start()
+    answers = answered(feed, 4)
+    feed.stop()
+    thread.join(5)
+    assert {answer.question for answer in answers} == {question}
+    assert [isinstance(one.reply, NoAnswer) for one in answers] == [True, True, True, False]
+    # In between it is not asked with every poll, and nobody is in a hurry.
+    assert all(b - a >= 2 for a, b in pairwise(source.asked))
+    assert source.polls[source.asked[0] : source.asked[1]].count(POLL_MS) >= 2

@@ -10,14 +10,30 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec import structs
 from sample_run import whole_run
+from series_records import SAC as SAC_RUN
+from series_records import picture, update
 from still_sidecar import drive, screen_text
 from textual.pilot import Pilot
 
+from unilab_metrics.subscribe.history import HistoryRecord
+from unilab_schema.identity import RunInfo
 from unilab_sidecar.app import SidecarApp
 from unilab_sidecar.chart_state import ChartState
-from unilab_sidecar.saved_view import Saved, load_saved, restored, save, saved_of, state_place
-from unilab_sidecar.snapshot import shortened, write_snapshot
+from unilab_sidecar.picture import Picture
+from unilab_sidecar.saved_view import (
+    KeptView,
+    Saved,
+    SavedPlace,
+    load_saved,
+    restored,
+    save,
+    saved_of,
+    state_place,
+    with_charts,
+)
+from unilab_sidecar.snapshot import place_words, shortened, write_snapshot
 from unilab_sidecar.viewing import ViewState
 
 CHOSEN = ViewState(
@@ -27,6 +43,8 @@ CHOSEN = ViewState(
     paused_unix_s=3.0,
     chart=ChartState(("Loss/任务", "b"), x_axis="time", log_y=True, overlay="scaled"),
 )
+SAC = "/logs/sac/task sac"
+KEPT = saved_of(CHOSEN, Saved(), SAC)
 
 
 @pytest.fixture
@@ -40,17 +58,19 @@ def mode(path: Path) -> int:
 
 def test_what_was_looked_at_is_there_the_next_time(environ: dict[str, str]):
     assert load_saved(environ) == Saved()
-    save(CHOSEN, environ)
-    again = restored(ViewState(), load_saved(environ))
-    assert (again.view, again.theme, again.chart) == ("charts", "light", CHOSEN.chart)
+    save(KEPT, environ)
+    saved = load_saved(environ)
+    again = restored(ViewState(), saved)
+    chart = with_charts(again.chart, saved.projects[SAC], CHOSEN.chart.tags, ())
+    assert (saved.projects[SAC].view, again.theme, chart) == ("charts", "light", CHOSEN.chart)
     # Nothing is hidden or held from somebody who does not remember it.
     assert (again.filter, again.paused_unix_s) == ("", None)
 
 
 def test_the_file_is_private_and_whole(environ: dict[str, str]):
     os.umask(umask := os.umask(0))
-    save(CHOSEN, environ)
-    save(replace(CHOSEN, theme="ansi"), environ)
+    save(KEPT, environ)
+    save(structs.replace(KEPT, theme="ansi"), environ)
     place = state_place(environ)
     assert place is not None
     assert [path.name for path in place.iterdir()] == ["sidecar.json"]
@@ -62,8 +82,9 @@ def test_the_file_is_private_and_whole(environ: dict[str, str]):
 @pytest.mark.parametrize(
     "content",
     [
-        b"", b"{", b"[]", b"3", b"null", b"\xff\xfe", b"[" * 100_000, b'{"view": "gone"}',
-        b'{"tags": [3]}', b'{"tags": "Loss"}', b'{"log_y": "yes"}', b'{"x_axis": null}',
+        b"", b"{", b"[]", b"3", b"null", b"\xff\xfe", b"[" * 100_000, b'{"theme": 3}',
+        b'{"projects": [3]}', b'{"projects": {"sac": {"tags": "Loss"}}}', b'{"projects": {"a": null}}',
+        b'{"projects": {"sac": {"log_y": "yes"}}}', b'{"projects": {"sac": {"x_axis": null}}}',
     ],
 )  # fmt: skip
 def test_a_damaged_file_counts_as_none(environ: dict[str, str], content: bytes):
@@ -72,8 +93,8 @@ def test_a_damaged_file_counts_as_none(environ: dict[str, str], content: bytes):
     place.mkdir(parents=True)
     (place / "sidecar.json").write_bytes(content)
     assert load_saved(environ) == Saved()
-    save(CHOSEN, environ)
-    assert load_saved(environ) == saved_of(CHOSEN)
+    save(KEPT, environ)
+    assert load_saved(environ) == KEPT
 
 
 def test_what_exists_no_more_is_left_out_and_what_is_new_is_ignored(environ: dict[str, str]):
@@ -82,17 +103,98 @@ def test_what_exists_no_more_is_left_out_and_what_is_new_is_ignored(environ: dic
     place.mkdir(parents=True)
     tags = '", "'.join(f"t{n}" for n in range(99))
     (place / "sidecar.json").write_text(
-        f'{{"theme": "gone", "later": 1, "tags": ["{tags}"]}}', "utf-8"
+        f'{{"theme": "gone", "later": 1, "projects": {{"sac": {{"tags": ["{tags}"]}}}}}}', "utf-8"
     )
-    again = restored(ViewState(), load_saved(environ))
-    assert again.theme == ViewState().theme
-    assert len(again.chart.tags) == 16
+    saved = load_saved(environ)
+    assert restored(ViewState(), saved).theme == ViewState().theme
+    known = tuple(f"t{n}" for n in range(99))
+    assert len(with_charts(ChartState(), saved.projects["sac"], known, ()).tags) == 16
+
+
+def test_charts_are_remembered_for_runs_of_the_same_project():
+    ppo = ViewState(chart=ChartState(("Loss/value",)))
+    both = saved_of(ppo, KEPT, "ppo")
+    assert both.projects[SAC] == KEPT.projects[SAC]
+    assert both.projects["ppo"] == SavedPlace(("Loss/value",))
+    # A run that ended before anybody knew of it changes nothing.
+    assert saved_of(ViewState(), both, None).projects == both.projects
+    many = Saved()
+    for number in range(40):
+        many = saved_of(ppo, many, f"own{number}")
+    assert list(many.projects) == [f"own{number}" for number in range(24, 40)]
+
+
+def test_the_view_and_its_charts_do_not_follow_into_runs_of_other_projects(
+    environ: dict[str, str],
+):
+    here = replace(
+        picture(update(1, {"b": 1.0})), run=SAC_RUN, run_dir_there="/logs/sac/task/2026-a"
+    )
+    first = KeptView(environ)
+    state = replace(first.of_run(ViewState(), here), view="charts", theme="light")
+    first.keep(replace(state, chart=ChartState(("b",))), "dark")
+    again = KeptView(environ).of_run(
+        ViewState(), replace(here, run_dir_there="/logs/sac/task/2026-b")
+    )
+    assert (again.view, again.chart.tags) == ("charts", ("b",))
+    elsewhere = replace(here, run_dir_there="/logs/sac/other/2026-a")
+    ppo = replace(here, run=RunInfo("ppo"))
+    for other in (elsewhere, ppo, replace(here, run_dir="", run_dir_there="")):
+        kept = KeptView(environ)
+        state = kept.of_run(kept.restored(ViewState()), other)
+        assert (state.view, state.theme, state.chart) == ("overview", "light", ChartState())
+
+
+def test_the_view_waits_for_the_run_and_gives_way_to_what_somebody_has_chosen(
+    environ: dict[str, str],
+):
+    save(saved_of(ViewState(view="ranks"), Saved(), SAC), environ)
+    waiting = replace(picture(), run=RunInfo(), run_dir_there="/logs/sac/task/2026-a")
+    known = replace(waiting, run=SAC_RUN)
+    kept = KeptView(environ)
+    assert kept.of_run(ViewState(), waiting) == ViewState()
+    assert kept.of_run(ViewState(), known).view == "ranks"
+    assert kept.of_run(ViewState(), known).view == "overview"
+    assert KeptView(environ).of_run(ViewState(view="bus"), known).view == "bus"
+
+
+def test_a_run_that_lacks_the_remembered_tags_has_the_usual_charts_drawn_in_the_usual_way():
+    kept = KEPT.projects[SAC]
+    other = with_charts(ChartState(), kept, ("losses/q",), ("losses/q",))
+    assert other == ChartState(("losses/q",))
+    part = with_charts(ChartState(), kept, ("b", "losses/q"), ())
+    assert (part.tags, part.log_y) == (("b",), True)
+    late = SavedPlace(("Train/mean_reward", "gone", "b"))
+    assert with_charts(ChartState(), late, ("b",), ()).tags == ("Train/mean_reward", "b")
+    other = ("b", "rollout/ep_rew_mean")
+    assert with_charts(ChartState(), late, other, ()).tags == ("rollout/ep_rew_mean", "b")
+    only = SavedPlace(("Train/mean_reward",))
+    assert with_charts(ChartState(), only, ("b",), ("b",)).tags == ("b",)
+
+
+def test_charts_wait_for_the_run_and_give_way_to_what_somebody_has_chosen(environ: dict[str, str]):
+    save(saved_of(ViewState(chart=ChartState(("Loss/actor",), log_y=True)), Saved(), SAC), environ)
+
+    def picture_of(*records: HistoryRecord) -> Picture:
+        return replace(picture(*records), run=SAC_RUN, run_dir_there="/logs/sac/task/2026-a")
+
+    first = KeptView(environ)
+    start = first.restored(ViewState())
+    assert start.chart == ChartState()
+    assert first.of_run(start, picture_of()) == start
+    shown = first.of_run(start, picture_of(update(1, {"Loss/actor": 1.0})))
+    assert shown.chart == ChartState(("Loss/actor",), log_y=True)
+    cleared = replace(shown, chart=ChartState())
+    assert first.of_run(cleared, picture_of(update(1, {"Loss/actor": 1.0}))) is cleared
+    chosen = ViewState(chart=ChartState(("b",)))
+    record = update(1, {"Loss/actor": 1.0, "b": 2.0})
+    assert KeptView(environ).of_run(chosen, picture_of(record)) == chosen
 
 
 def test_a_place_that_cannot_be_used_troubles_nobody(tmp_path: Path):
     (tmp_path / "file").write_text("", "utf-8")
     environ = {"XDG_STATE_HOME": str(tmp_path / "file")}
-    save(CHOSEN, environ)
+    save(KEPT, environ)
     assert load_saved(environ) == Saved()
     with pytest.raises(OSError, match="file"):
         write_snapshot("", "", "bus", environ)
@@ -116,6 +218,24 @@ def test_a_path_below_the_home_is_short(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("HOME", "/home/me")
     assert shortened(Path("/home/me/a/b.svg")) == "~/a/b.svg"
     assert shortened(Path("/data/b.svg")) == "/data/b.svg"
+
+
+def test_where_a_picture_lies_is_said_as_wholly_as_the_terminal_has_room():
+    path = "~/.local/state/unilab-metrics/snapshots/2026-11-30_13-26-13_overview.svg"
+    words = place_words(path)
+    assert words[:3] == [
+        f"saved {path} and .txt",
+        path,
+        "saved ~/.local/state/unilab-metrics/…/2026-11-30_13-26-13_overview.svg",
+    ]
+    # At 80 columns, of which 73 are for this, the whole path.
+    assert next(said for said in words if len(said) <= 73) == path
+    assert next(said for said in words if len(said) <= 63) == (
+        "saved ~/.local/state/…/2026-11-30_13-26-13_overview.svg"
+    )
+    assert words[-1] == "2026-11-30_13-26-13_overview.svg"
+    assert [len(said) for said in words[2:]] == sorted(map(len, words[2:]), reverse=True)
+    assert "/state/a.svg" in place_words("/state/a.svg")
 
 
 def test_the_app_saves_pictures_where_it_says_and_remembers(
@@ -156,6 +276,6 @@ def test_a_theme_that_only_the_terminal_needs_is_not_kept(environ: dict[str, str
     async def nothing(app: SidecarApp, pilot: Pilot[Any]) -> None:
         assert app.theme == "ansi"
 
-    save(CHOSEN, environ)
+    save(KEPT, environ)
     drive([], nothing, environ=environ | {"TERM": "xterm", "NO_COLOR": "1"}, remembers=True)
     assert load_saved(environ).theme == "light"

@@ -8,6 +8,7 @@ import re
 import threading
 import time
 from collections.abc import Awaitable, Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -21,9 +22,12 @@ from unilab_metrics.subscribe.replay import Replay
 from unilab_metrics.subscribe.subscriber import Subscriber
 from unilab_schema.updates import Update
 from unilab_sidecar.app import SidecarApp
-from unilab_sidecar.feed import Feed, UpdateSource
+from unilab_sidecar.beside import Beside
+from unilab_sidecar.feed import Feed
+from unilab_sidecar.update_source import UpdateSource
 
 COUNT = 5000
+PATIENCE_S = 30.0
 Steps = Callable[[SidecarApp, Pilot[Any]], Awaitable[None]]
 
 
@@ -53,11 +57,17 @@ def shown(app: SidecarApp) -> str:
     return "\n".join(strip.text for strip in app.screen._compositor.render_strips())
 
 
-async def until(app: SidecarApp, pilot: Pilot[Any], wanted: str, timeout_s: float = 10) -> str:
-    deadline_s = time.monotonic() + timeout_s
-    while not re.search(wanted, shown(app)):
-        assert time.monotonic() < deadline_s, f"{wanted!r} is not on\n{shown(app)}"
+async def until_so(
+    app: SidecarApp, pilot: Pilot[Any], is_so: Callable[[], object], wanted: str
+) -> None:
+    deadline_s = time.monotonic() + PATIENCE_S
+    while not is_so():
+        assert time.monotonic() < deadline_s, f"not {wanted} in time\n{shown(app)}"
         await pilot.pause(0.05)
+
+
+async def until(app: SidecarApp, pilot: Pilot[Any], wanted: str) -> str:
+    await until_so(app, pilot, lambda: re.search(wanted, shown(app)), f"on the screen: {wanted!r}")
     return shown(app)
 
 
@@ -88,8 +98,8 @@ def test_arrows_show_the_past_as_it_was_and_space_goes_back(run_dir: Path) -> No
         # A second of the run: ten updates, of which the last entries are an event and the end.
         assert COUNT - 12 <= iteration_in(text) < COUNT
         await pilot.press("home")
-        text = await until(app, pilot, "PAUSED before the first update")
-        assert "waiting for the first update" in text
+        text = await until(app, pilot, r"PAUSED at iteration 1 ")
+        assert "waiting" not in text
         for _ in range(8):
             await pilot.press("pagedown")
         await until(app, pilot, r"PAUSED at iteration (19|20)\d\d|PAUSED at iteration 2,0\d\d")
@@ -136,7 +146,6 @@ def test_a_replay_goes_at_any_speed_stands_still_and_goes_on_from_another_place(
         await until(app, pilot, "3,?000")
         for _ in range(3):
             await pilot.press("]")
-            await pilot.pause(0.15)
         await until(app, pilot, "REPLAY 1×")
         await pilot.press("space")
         was = iteration_in(await until(app, pilot, "PAUSED at iteration"))
@@ -144,17 +153,23 @@ def test_a_replay_goes_at_any_speed_stands_still_and_goes_on_from_another_place(
         await pilot.press("pageup")
         gone = iteration_in(await until(app, pilot, r"PAUSED at iteration 2,[78]\d\d"))
         await pilot.press("space")
-        deadline_s = time.monotonic() + 10
-        while not (gone <= (app._picture.iteration or 0) < gone + 100):
-            assert time.monotonic() < deadline_s, shown(app)
-            await pilot.pause(0.05)
+        await until_so(
+            app,
+            pilot,
+            lambda: gone <= (app._picture.iteration or 0) < gone + 100,
+            f"at iteration {gone}",
+        )
         for _ in range(9):
             await pilot.press("]")
-            await pilot.pause(0.05)
         await until(app, pilot, "run ended: completed")
         assert f"{COUNT}" in shown(app).replace(",", "")
 
     drive(lambda: Replay(run_dir, speed=0.1, iteration=3000), steps)
+
+
+def is_whole(beside: Beside, tags: tuple[str, ...]) -> bool:
+    store = beside._charts.store
+    return set(tags) <= set(store.tags) and all(store.progress(tag) == 1.0 for tag in tags)
 
 
 def test_an_earlier_run_of_the_task_is_drawn_beside_one_after_the_other(
@@ -169,13 +184,17 @@ def test_an_earlier_run_of_the_task_is_drawn_beside_one_after_the_other(
         await until(app, pilot, "run ended: completed")
         await pilot.press("2")
         await until(app, pilot, "whole run")
-        await pilot.pause(0.6)
-        for label, count in (("early-2 (1 of 2)", 2500), ("early-1 (2 of 2)", 300)):
+        beside = app._watching._beside
+        # Until the feed has named them the key means nothing.
+        await until_so(app, pilot, lambda: beside._names, "told of earlier runs")
+        for label, count in (("1 of 2: early-2", 2500), ("2 of 2: early-1", 300)):
             await pilot.press("c")
             await until(app, pilot, re.escape(label))
-            store = app._watching._beside._charts.store
-            spans = [store.bins(tag).span("iteration") for tag in app._state.chart.tags]
-            assert spans
+            tags = app._state.chart.tags
+            assert tags
+            await until_so(app, pilot, partial(is_whole, beside, tags), f"whole: {label}")
+            store = beside._charts.store
+            spans = [store.bins(tag).span("iteration") for tag in tags]
             assert all(span is not None and (span.low, span.high) == (1, count) for span in spans)
         await pilot.press("c")
         assert "early" not in shown(app)

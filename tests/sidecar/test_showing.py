@@ -7,6 +7,7 @@ import math
 import re
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from msgspec import structs
@@ -14,11 +15,12 @@ from sample_run import SampleRun
 from shown_screens import sample_shown, seen, shown_of, typed
 
 import unilab_sidecar
+from unilab_sidecar.alerts import border
 from unilab_sidecar.glyphs import GLYPHS, ascii_text
 from unilab_sidecar.layout import FRAME_CELLS
 from unilab_sidecar.picture import Metric, Note, Picture, Reading
 from unilab_sidecar.showing import Shown, screen
-from unilab_sidecar.text import line_width, width_of
+from unilab_sidecar.text import line_width, plain, width_of
 from unilab_sidecar.viewing import VIEWS, ViewState
 
 SIZES = [(1, 1), (2, 3), (7, 2), (20, 5), (39, 11), (70, 24), (80, 24), (95, 24), (96, 30),
@@ -69,6 +71,14 @@ def test_every_view_names_itself_and_its_keys(shown: Shown):
             assert f"{key} {view.upper()}" in made.hint
 
 
+def test_every_view_has_a_hint_on_a_small_screen(shown: Shown):
+    for key in "12345":
+        for columns in (27, 32, 40, 50, 60, 80):
+            hint = screen(shown, typed(shown, ViewState(), key), columns, 12).hint
+            assert hint.endswith("? help · q close"), (key, columns)
+            assert columns < 40 or "1 to 5 views" in hint or "5 bus" in hint.lower()
+
+
 def test_while_tags_are_chosen_no_hint_offers_keys_that_are_typed(shown: Shown):
     for key in "23":
         assert screen(shown, typed(shown, ViewState(), key, "/"), 120, 40).hint == ""
@@ -83,10 +93,34 @@ def test_a_picture_that_stands_still_says_so_and_how_old_it_is(shown: Shown):
             assert made.title.startswith("PAUSED at iteration 30"), size
     assert "PAUSED at iteration 300 (12 s ago)" in made.title
     hour_ago = screen(replace(shown, now_unix_s=1000.0, moment_unix_s=-3500.0), state, 80, 24)
-    assert "PAUSED at iteration 300 (01:15 ago)" in hour_ago.title
+    assert "PAUSED at iteration 300 (1 h 15 min ago)" in hour_ago.title
+    minute_ago = screen(replace(shown, now_unix_s=1064.0), state, 80, 24)
+    assert "PAUSED at iteration 300 (1 min 4 s ago)" in minute_ago.title
     assert "Space live" in made.hint
     live = screen(later, typed(shown, state, "space"), 80, 24)
     assert "PAUSED" not in live.title
+
+
+@pytest.mark.parametrize(
+    ("changed", "look", "word"),
+    [
+        ({}, None, ""),
+        ({"ended": "completed"}, "ended", "COMPLETED"),
+        ({"ended": "failed"}, "failed", "FAILED"),
+        ({"ended": "cancelled"}, "failed", "CANCELLED"),
+        ({"gone": ("learner",)}, "failed", "CUT OFF"),
+        ({"missing_ranks": (1,), "ranks_reported": 1, "ranks_expected": 2}, "trouble", ""),
+    ],
+)
+def test_a_border_is_red_only_for_a_run_that_did_not_end_well_and_says_so_in_words(
+    shown: Shown, changed: dict[str, Any], look: str | None, word: str
+):
+    picture = replace(shown.picture, **changed)
+    assert border(picture) == look
+    for view in VIEWS:
+        made = screen(replace(shown, picture=picture), ViewState(view=view), 80, 24)
+        told = made.title + plain(made.lines[0]).upper()
+        assert word in told, view
 
 
 def test_a_view_without_data_says_so(nothing: Shown):
@@ -116,6 +150,18 @@ def test_more_tags_than_usual_are_shown_once_they_are_filtered(shown: Shown):
     text = seen(full, "/", *"tag_1234", size=(100, 30))
     assert len(re.findall(r"my/tag_1234\d? ", text)) == 6
     assert " more;" not in text
+
+
+@pytest.mark.parametrize("size", [(80, 24), (120, 40)])
+def test_what_passes_a_filter_comes_before_the_timing(shown: Shown, size: tuple[int, int]):
+    others = tuple(Metric(f"my/tag_{n}", f"my/tag_{n}", Reading(1.0)) for n in range(50))
+    full = replace(shown, picture=replace(shown.picture, others=others))
+    before = seen(full, size=size)
+    assert before.index("Iter Wall") < before.index("my/tag_1 ")
+    for word in ("tag_1", "norm"):
+        rows = seen(full, "/", *word, size=size).splitlines()
+        place = next(place for place, row in enumerate(rows[2:]) if word in row.lower())
+        assert place < next(place for place, row in enumerate(rows) if "Collector Wait" in row)
 
 
 def test_a_panel_on_the_whole_screen_has_everything(shown: Shown):
@@ -149,7 +195,7 @@ def test_events_are_listed_newest_first_below_what_is_wrong(shown: Shown):
     full = replace(shown, picture=picture)
     for size in ((70, 24), (120, 40)):
         text = seen(full, "4", size=size)
-        order = ["Alerts ─", "missing 1", "Events ─", "refused", "model_5.pt", "loading"]
+        order = ["Alerts ─", "missing: rank 1", "Events ─", "refused", "model_5.pt", "loading"]
         places = [text.index(word) for word in order]
         assert places == sorted(places)
         assert text.count("checkpoint") == 1
@@ -188,9 +234,9 @@ def test_every_glyph_of_the_sources_has_a_likeness_in_ascii_of_one_cell():
     found -= set("\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069\ufffd")
     unknown = {one for one in found if one not in GLYPHS and not "\u2800" <= one <= "\u28ff"}
     assert not unknown
-    for glyph, plain in GLYPHS.items():
-        assert len(plain) == 1 == width_of(glyph)
-        assert plain.isascii()
+    for glyph, likeness in GLYPHS.items():
+        assert len(likeness) == 1 == width_of(glyph)
+        assert likeness.isascii()
 
 
 def test_marks_of_states_stay_apart_in_ascii():
@@ -207,7 +253,7 @@ def test_without_unicode_everything_is_ascii_and_stands_where_it_stood(shown: Sh
         before = screen(full, state, *size)
         after = screen(replace(full, unicode=False), state, *size)
         assert after.title.isascii()
-        assert after.hint.isascii()
+        assert after.hint == ascii_text(before.hint)
         for line in after.lines:
             assert all(part.text.isascii() for part in line)
         if key != "2":

@@ -10,8 +10,9 @@ from msgspec import structs
 from sample_run import SampleRun
 from screen_text import text
 
+from unilab_schema.alerts import AlertStatus
 from unilab_schema.control import BackendStatus, SourceStatus
-from unilab_sidecar.alerts import alerts
+from unilab_sidecar.alerts import alerts, missing_ranks
 from unilab_sidecar.flow import flowed, wrapped
 from unilab_sidecar.layout import FRAME_CELLS
 from unilab_sidecar.picture import BusFigures, Journal, Note, Picture, Reading
@@ -53,12 +54,14 @@ def troubles(run: SampleRun, training: Picture) -> dict[str, tuple[Picture, list
     silent = replace(fine, sources=sources(run, "live", "live", "live", "silent"))
     skewed = replace(fine, sources=sources(run, "live", "live", "live", "live", skew_s=90.0))
     gone = ("the aggregator (pid 7)", "learner of rank 0 (pid 8)")
+    behind = "writer of tensorboard is 4,997 updates and over 60 s behind"
+    late = AlertStatus(9, "writer_behind", "writer of tensorboard", behind, "warn", None, 0)
     return {
         "disk": (replace(fine, journal=Journal(9, 9, problem=FULL)), [FULL]),
         "lost": (
             lost,
             [
-                "n = 1 of 2 ranks, missing 1",
+                "n = 1 of 2 ranks, missing: rank 1",
                 "learner of rank 1 (pid 48225 on node-a) was killed by SIGKILL",
                 "lost: collector of rank 1",
             ],
@@ -67,7 +70,7 @@ def troubles(run: SampleRun, training: Picture) -> dict[str, tuple[Picture, list
         "skewed": (skewed, ["clocks differ: collector of rank 1 +90 s"]),
         "dropped": (
             replace(fine, sources=dropping(run, {"spool_unavailable": 1200, "bad_tag": 3})),
-            ["dropped: 1,200 spool_unavailable (collector of rank 1), 3 bad_tag (collector of rank 1)"],
+            ["1,200 calls without a spool (collector of rank 1)", "3 unusable tag names (collector"],
         ),
         "failed writer": (
             replace(fine, backends=(writer("failed", 3, NO_ROOM),)),
@@ -82,8 +85,8 @@ def troubles(run: SampleRun, training: Picture) -> dict[str, tuple[Picture, list
             ["writer of tensorboard silent for 12 s"],
         ),
         "late writer": (
-            replace(fine, journal=Journal(5000, 5000), backends=(writer("running", 3),)),
-            ["writer of tensorboard is 4,997 updates behind"],
+            replace(fine, own_alerts=((late,), 1)),
+            ["writer of tensorboard is 4,997 updates and over 60 s behind"],
         ),
         "backlog": (
             replace(fine, bus=BusFigures(Reading(12345.0))),
@@ -94,8 +97,8 @@ def troubles(run: SampleRun, training: Picture) -> dict[str, tuple[Picture, list
         "silent aggregator": (replace(fine, silent_s=7.0), ["aggregator silent for 7.0 s"]),
         "back": (replace(fine, restarted_s=6.0), ["training, aggregator back for 6 s"]),
         "failed": (
-            replace(fine, ended="failed", ended_text="gone without goodbye: learner of rank 0"),
-            ["gone without goodbye: learner of rank 0"],
+            replace(fine, ended="failed", ended_text="ended without close(): learner of rank 0"),
+            ["ended without close(): learner of rank 0"],
         ),
         "cut off": (
             replace(fine, gone=gone, silent_s=math.inf, run_dir=RUN_DIR),
@@ -133,6 +136,20 @@ def test_the_top_of_the_screen_says_it_whole(
     assert [word for word in said if word not in top] == []
 
 
+@pytest.mark.parametrize(
+    ("absent", "said"),
+    [
+        ((1,), "n = 3 of 4 ranks, missing: rank 1"),
+        ((1, 3), "n = 2 of 4 ranks, missing: ranks 1, 3"),
+        ((), "n = 3 of 4 ranks, missing: unknown"),
+    ],
+)
+def test_who_is_missing_is_no_number_of_ranks(absent: tuple[int, ...], said: str) -> None:
+    there = 4 - max(len(absent), 1)
+    shown = Picture(ranks_reported=there, ranks_expected=4, missing_ranks=absent)
+    assert missing_ranks(shown) == said
+
+
 def test_a_long_directory_is_named_once(training: Picture):
     full = f"{RUN_DIR}/events.out.tfevents.1.n.unilab: no room for 708 bytes (short write)"
     shown = replace(
@@ -162,6 +179,26 @@ def test_one_thing_is_not_told_in_the_plural(training: Picture):
     assert "1 frame waits" in screen
 
 
+@pytest.mark.parametrize(
+    ("lagging", "words"),
+    [
+        (writer("running", 3), ["update 3", "15,733 behind", "running"]),
+        (BackendStatus("tensorboard", "starting", 0), ["starting"]),
+    ],
+)
+@pytest.mark.parametrize("size", SIZES)
+def test_that_a_writer_is_behind_is_said_by_the_run_alone(
+    lagging: BackendStatus, words: list[str], size: tuple[int, int], training: Picture
+):
+    shown = replace(training, journal=Journal(15_736, 15_736), backends=(lagging,))
+    assert alerts(shown) == ()
+    assert "behind" not in format_line(shown)
+    screen = [plain(line) for line in layout(shown, *size).lines]
+    row = next(line for line in screen if "tensorboard" in line)
+    assert [word for word in words if word not in row] == []
+    assert ("behind" in row) is ("15,733 behind" in words), "one that has not told where it is"
+
+
 def test_a_healthy_run_raises_no_alert(training: Picture):
     assert alerts(training) == ()
     assert "!" not in text(training, 80)
@@ -186,7 +223,7 @@ def test_figures_of_the_bus_are_never_cut(size: tuple[int, int], training: Pictu
     shown = replace(training, bus=bus, journal=journal, backends=(writer("running", 1_000_390),))
     screen = [plain(line) for line in layout(shown, *size).lines]
     for words in (
-        "999 frames wait", "acked in 12,345 ms", "log() 1,234 us", "123,456 bad messages",
+        "999 frames wait", "acked in 12,345 ms", "log() 1.23 ms", "123,456 bad messages",
         "update 1,000,400", "100 not on disk yet", "1,234 late", "! 12 quarantined",
         "update 1,000,390", "10 behind", "running",
     ):  # fmt: skip
@@ -228,16 +265,31 @@ def test_a_long_event_is_told_to_its_end(training: Picture):
     assert "one" in screen
 
 
-@pytest.mark.parametrize(("width", "shown"), [
-    (160, "learner of rank 0 failed: RuntimeError: out of memory (0.3 s before the end)"),
-    (80, "RuntimeError: out of memory ("),
+FAILED = "learner of rank 0 failed: RuntimeError: out of memory"
+KILLED = "learner of rank 0 (pid 48211 on node-a) was killed by SIGKILL"
+
+
+@pytest.mark.parametrize(("width", "event", "age_s", "shown"), [
+    (160, FAILED, 0.3, f"{FAILED} (at the end)"),
+    (160, FAILED, 3.0, f"{FAILED} (3.0 s before the end)"),
+    (80, FAILED, 3.0, FAILED),
+    (70, FAILED, 3.0, "RuntimeError: out of memory (learner"),
+    (160, KILLED, 0.0, f"{KILLED} (at the end)"),
+    (100, KILLED, 0.0, KILLED),
+    (70, KILLED, 0.0, "killed by SIGKILL (learner of rank 0"),
 ])  # fmt: skip
-def test_the_cause_comes_first_where_there_is_no_room_for_who_failed(
-    width: int, shown: str, training: Picture
+def test_the_cause_is_seen_where_there_is_no_room_for_when_and_who(
+    width: int, event: str, age_s: float, shown: str, training: Picture
 ):
-    note = Note("status", "learner of rank 0 failed: RuntimeError: out of memory", 0.3)
-    ended = replace(training, ended="failed", notes=(note,), note_reference="end")
+    notes = (Note("status", event, age_s),)
+    ended = replace(training, ended="failed", notes=notes, note_reference="end")
     assert shown in text(ended, width).splitlines()[2]
+
+
+def test_how_long_ago_it_was_stays_while_the_run_goes_on(training: Picture):
+    live = replace(training, notes=(Note("status", FAILED, 0.3),))
+    assert "RuntimeError: out of memory (" in text(live, 80).splitlines()[2]
+    assert "(0.3 s ago)" in text(live, 80).splitlines()[2]
 
 
 @pytest.mark.parametrize("width", [1, 7, 20, 80])

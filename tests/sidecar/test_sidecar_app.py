@@ -5,18 +5,18 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import replace
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 import pytest
+from approved_pictures import compare
 from sample_run import SampleRun, whole_run
-from still_sidecar import drive, normalised, screen_text, words
+from still_sidecar import drive, normalised, screen_text, until_shown
 from textual.drivers.headless_driver import HeadlessDriver
 from textual.pilot import Pilot
 
+from unilab_metrics.errors import ExitCode
 from unilab_metrics.subscribe.history import HistoryRecord
 from unilab_sidecar.app import SidecarApp
 from unilab_sidecar.batch import Batch, Failure
@@ -44,15 +44,7 @@ def test_the_screen_looks_as_it_was_approved(batches: list[Batch], size: tuple[i
         svg.append(normalised(app.export_screenshot(title="unilab-metrics")))
 
     drive(batches, look, size=size)
-    path = SNAPSHOTS / f"overview-{size[0]}x{size[1]}.svg"
-    made_with = f"<!-- textual {version('textual')}, rich {version('rich')} -->\n"
-    if os.environ.get("UPDATE_SNAPSHOTS"):
-        path.parent.mkdir(exist_ok=True)
-        path.write_text(made_with + svg[0], "utf-8")
-    approved = path.read_text("utf-8")
-    assert words(svg[0]) == words(approved)
-    if approved.startswith(made_with):
-        assert made_with + svg[0] == approved
+    compare(SNAPSHOTS, {f"overview-{size[0]}x{size[1]}": svg[0]})
 
 
 def test_only_lines_that_changed_are_painted_again(batches: list[Batch]):
@@ -129,8 +121,7 @@ def test_half_of_a_history_is_never_painted():
         assert "iter" not in screen_text(app)
         app._feed.batches = [run.batch()]  # type: ignore[attr-defined]
         # It looks again by itself, much sooner than at the next picture.
-        await pilot.pause(0.1)
-        assert "iter 40/3000" in screen_text(app)
+        await until_shown(app, pilot, "iter 40/3000")
 
     drive([], look)
 
@@ -195,31 +186,32 @@ def test_scrolling_shows_what_does_not_fit(batches: list[Batch]):
     async def look(app: SidecarApp, pilot: Pilot[Any]) -> None:
         assert "Writers" not in screen_text(app)
         await pilot.press("end")
-        await pilot.pause(0.1)
-        assert "Events" in screen_text(app)
+        await until_shown(app, pilot, "Events")
 
     drive(batches, look, size=(80, 24))
 
 
-@pytest.mark.parametrize("key", ["q", "ctrl+c"])
-def test_a_key_closes_it(batches: list[Batch], key: str):
+@pytest.mark.parametrize(
+    ("key", "code"), [("q", 0), ("ctrl+c", ExitCode.INTERRUPTED), ("ctrl+backslash", 0)]
+)
+def test_a_key_closes_it_and_a_launcher_can_tell_which(batches: list[Batch], key: str, code: int):
     async def look(app: SidecarApp, pilot: Pilot[Any]) -> None:
         await pilot.press(key)
 
     app = drive(batches, look)
-    assert app.return_code == 0
+    assert app.return_code == code
     assert not app.is_running
 
 
 def test_the_end_of_the_run_stays_on_the_screen_until_it_is_closed(
     monkeypatch: pytest.MonkeyPatch,
 ):
-    monkeypatch.setattr("unilab_sidecar.app.LINGER_S", 0.0)
+    monkeypatch.setattr("unilab_sidecar.for_a_while.LINGER_S", 0.0)
     run, batches = whole_run(20)
     batches.append(run.batch(run.end("failed")))
 
     async def look(app: SidecarApp, pilot: Pilot[Any]) -> None:
-        await pilot.pause(0.1)
+        await until_shown(app, pilot, "run ended: failed")
         app.tick()
         app.tick()
         assert app.is_running
@@ -229,7 +221,7 @@ def test_the_end_of_the_run_stays_on_the_screen_until_it_is_closed(
 
 
 def test_a_launched_screen_closes_some_time_after_the_run(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("unilab_sidecar.app.LINGER_S", 0.1)
+    monkeypatch.setattr("unilab_sidecar.for_a_while.LINGER_S", 0.1)
     run, batches = whole_run(20)
     batches.append(run.batch(run.end()))
 

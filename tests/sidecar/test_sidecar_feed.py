@@ -5,14 +5,17 @@ from __future__ import annotations
 import threading
 import time
 
+import msgspec
 import pytest
 from sample_run import FakeSource, SampleRun, whole_run
 
 from unilab_metrics.errors import ConnectionFileError, KeyRefusedError
 from unilab_metrics.subscribe.history import HistoryRecord
 from unilab_sidecar.batch import Batch
-from unilab_sidecar.feed import BOX_BATCHES, Feed
+from unilab_sidecar.feed import BOX_BATCHES, FAR_ENTRIES, Feed
 from unilab_sidecar.plain import format_line, run_plain
+from unilab_sidecar.questions import RanksQuestion
+from unilab_sidecar.series import Series
 from unilab_sidecar.summary import Summary
 
 
@@ -60,10 +63,9 @@ def test_a_viewer_that_is_stopped_stops_the_polling():
     feed = Feed(lambda: source, wait_for_bus=False)
     thread = running(feed)
     deadline_s = time.monotonic() + 10
-    before = -1
-    while source.polls != before and time.monotonic() < deadline_s:
-        before = source.polls
-        time.sleep(0.3)
+    while source.polls < BOX_BATCHES and time.monotonic() < deadline_s:
+        time.sleep(0.02)
+    time.sleep(0.3)
     assert BOX_BATCHES <= source.polls <= BOX_BATCHES + 1
     sequences = [record.sequence for batch in feed.take() for record in batch.records]
     assert sequences == list(range(1, BOX_BATCHES + 1))
@@ -83,6 +85,48 @@ def test_silence_still_gives_signs_of_life():
     assert quiet
     ages = [batch.head_age_s for batch in quiet]
     assert ages == sorted(ages)
+
+
+class Ahead(Endless):
+    """The run is so many entries further than what has been read."""
+
+    def __init__(self, entries: int) -> None:
+        super().__init__()
+        self._entries = entries
+
+    def poll(self, timeout_ms: int) -> list[HistoryRecord]:
+        records = super().poll(timeout_ms)
+        assert self.head is not None
+        self.head = msgspec.structs.replace(self.head, update=self.polls + self._entries)
+        return records
+
+
+def test_who_is_up_to_date_rests_until_something_is_asked(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("unilab_sidecar.feed.REST_S", 30.0)
+    source = Ahead(0)
+    feed = Feed(lambda: source, wait_for_bus=False)
+    thread = running(feed)
+    (first,) = until(feed, 1)
+    assert not first.far
+    assert feed.wait(0.3) == []
+    assert source.polls == 1
+    feed.ask(RanksQuestion())
+    assert any(batch.answers for batch in until(feed, 1))
+    feed.stop()
+    thread.join(5)
+    assert not thread.is_alive()
+
+
+def test_who_is_far_behind_does_not_rest(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("unilab_sidecar.feed.REST_S", 30.0)
+    feed = Feed(lambda: Ahead(FAR_ENTRIES + 1), wait_for_bus=False)
+    thread = running(feed)
+    batches = until(feed, 30)
+    assert len(batches) >= 30
+    assert all(batch.far for batch in batches if batch.records)
+    feed.stop()
+    thread.join(5)
+    assert not thread.is_alive()
 
 
 class Still(FakeSource):
@@ -134,6 +178,38 @@ def test_a_launched_viewer_waits_for_its_run():
     assert len(tries) == 2
 
 
+@pytest.mark.parametrize("tells_waiting", [True, False])
+def test_who_waits_for_a_run_says_that_it_was_cut_off_and_of_its_own_one_nothing(
+    tells_waiting: bool,
+):
+    tries: list[int] = []
+
+    def later() -> FakeSource:
+        tries.append(1)
+        if len(tries) < 2:
+            raise ConnectionFileError("bus.json", "is missing")
+        return FakeSource()
+
+    feed = Feed(
+        later,
+        wait_for_bus=True,
+        tells_waiting=tells_waiting,
+        find_abandoned=lambda: ("learner of rank 0",),
+        run_dir="runs/a",
+    )
+    thread = running(feed)
+    first = until(feed, 1)[0]
+    feed.stop()
+    thread.join(5)
+    assert len(tries) > 1 or tells_waiting
+    assert (first.gone is not None and not first.records) is tells_waiting
+    series = Series("runs/a")
+    series.add(first)
+    line = format_line(series.picture())
+    assert ("run cut off, waiting for it to begin again" in line) is tells_waiting
+    assert ("gone: learner of rank 0" in line) is tells_waiting
+
+
 def test_an_unexpected_error_ends_the_viewer_and_not_silently():
     class Broken(FakeSource):
         def poll(self, timeout_ms: int) -> list[HistoryRecord]:
@@ -154,8 +230,8 @@ def test_plain_lines_end_with_the_run():
     assert run_plain(feed, lines.append, interval_s=0.2) is None
     feed.stop()
     thread.join(5)
-    assert lines[-1] == "run ended: completed"
-    assert lines[-2].startswith("iter 104/3000  reward ")
+    assert lines[-1].startswith("run ended: completed")
+    assert lines[-2].startswith("iter 104/3000  mean reward ")
     for part in ("(peak ", "len ", "steps/s ", "rows/s ", "learning ", "elapsed ", "dropped 0"):
         assert part in lines[-2]
     assert all(line.isascii() and line.isprintable() for line in lines)
@@ -196,7 +272,7 @@ def test_an_ended_run_is_read_whole_before_the_first_line(
     thread.join(5)
     assert len(lines) == (1 if once else 2)
     assert lines[0].startswith("iter 60/3000  ")
-    assert lines[-1].endswith("run ended: completed")
+    assert "run ended: completed" in lines[-1]
     assert [part for part in lines[0].split("  ") if part.startswith("dropped")] == said
     assert asked == [1]
 
@@ -254,7 +330,7 @@ def test_a_viewer_whose_launcher_is_gone_ends():
     feed.run()
     (batch,) = feed.take()
     assert batch.failure is not None
-    assert batch.failure.text == "the launcher is gone"
+    assert batch.failure.text == "this view ends with the process that has started it"
 
 
 class TakenOut(FakeSource):
@@ -299,4 +375,4 @@ def test_with_wait_a_key_may_come_back():
     assert run_plain(feed, lines.append, wait=True, interval_s=0.0, stopped=stopped) is None
     feed.stop()
     thread.join(5)
-    assert "  key refused  tcp://h:1 does not let watch.key in: it was taken off" in lines[1]
+    assert "  key refused  ! tcp://h:1 does not let watch.key in: it was taken off" in lines[1]

@@ -92,11 +92,13 @@ def test_put_aside_it_gives_the_terminal_back_and_fg_paints_it_anew(shell: Shell
 @pytest.mark.slow
 def test_stopped_without_notice_it_comes_back_whole(shell: ShellTerminal):
     sidecar = begin(shell)
+    before = shell.prompts()
     sidecar.send_signal(signal.SIGSTOP)
-    shell.until(lambda: shell.front_group() == shell.process.pid)
+    shell.until_prompted(before)
+    assert shell.front_group() == shell.process.pid
     shell.run("echo between")
     shell.enter("fg")
-    shell.until(lambda: shell.screen.written.count(b"\x1b[?1049h") == 2)
+    shell.until(lambda: shell.screen.written.count(b"\x1b[?1049h") >= 2)
     assert_back(shell)
     shell.type("q")
     assert_given_back(shell)
@@ -106,12 +108,13 @@ def test_stopped_without_notice_it_comes_back_whole(shell: ShellTerminal):
 def test_continued_without_a_stop_it_goes_on(shell: ShellTerminal):
     sidecar = begin(shell)
     threads = sidecar.num_threads()
-    for _ in range(3):
+    for _ in range(5):
         start = len(shell.screen.written)
         sidecar.send_signal(signal.SIGCONT)
         shell.until(partial(lambda n: b"\x1b[?1049h" in shell.screen.written[n:], start))
         assert_back(shell)
-    assert sidecar.num_threads() == threads
+    # It may have come to need another one since it was painted, but none for each time.
+    assert sidecar.num_threads() < threads + 5
     shell.type("q")
     assert_given_back(shell)
 
@@ -146,7 +149,9 @@ def test_a_shell_that_takes_the_terminal_without_a_word_is_left_alone(shell: She
     shell.until(shell.is_raw)
     (leader,) = psutil.Process(shell.process.pid).children()
     (sidecar,) = leader.children()
+    before = shell.prompts()
     leader.send_signal(signal.SIGSTOP)
+    shell.until_prompted(before)
     # The shell's prompt may have come before the sidecar noticed.
     shell.until(lambda: not shell.screen.is_alternate)
     shell.enter("echo $((6*7))")
@@ -186,7 +191,7 @@ def test_without_a_shell_ctrl_z_does_not_leave_a_dead_window(tmp_path: Path):
         terminal.type("\x1a")
         terminal.until_shown("Ctrl+Z stops nothing here")
         os.kill(terminal.process.pid, signal.SIGTSTP)
-        terminal.until(lambda: terminal.screen.written.count(b"\x1b[?1049h") == 2)
+        terminal.until(lambda: terminal.screen.written.count(b"\x1b[?1049h") >= 2)
         terminal.until_shown(PAINTED)
         terminal.type("q")
         assert terminal.wait() == 0

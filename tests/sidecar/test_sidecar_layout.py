@@ -16,7 +16,8 @@ from screen_text import find, text
 from unilab_schema.identity import RunInfo
 from unilab_sidecar.batch import Batch
 from unilab_sidecar.layout import FRAME_CELLS
-from unilab_sidecar.picture import Metric, Picture, Reading
+from unilab_sidecar.panels.header import title
+from unilab_sidecar.picture import Metric, Note, Picture, Reading
 from unilab_sidecar.plain import format_line
 from unilab_sidecar.series import Series
 from unilab_sidecar.text import line_width, plain, width_of
@@ -34,6 +35,8 @@ def test_under_96_columns_everything_stacks(training: Picture, columns: int):
     assert "System" not in screen
     assert "Ep Len" in screen
     assert f"Peak {training.rewards.peak:.2f} " in screen
+    assert training.rewards.mean is not None
+    assert f"Mean {training.rewards.mean.value:.3f} " in screen
 
 
 @pytest.mark.parametrize("columns", [96, 100, 119])
@@ -47,6 +50,8 @@ def test_from_96_columns_panels_stand_beside_each_other(training: Picture, colum
     assert "System" not in screen
     assert "Timing" not in screen
     assert f"Peak {training.rewards.peak:.3f} " in screen
+    assert training.rewards.mean is not None
+    assert f"Mean {training.rewards.mean.value:.3f} " in screen
 
 
 @pytest.mark.parametrize("columns", [120, 160])
@@ -112,6 +117,16 @@ def test_the_title_says_nothing_of_what_is_not_known_yet():
     assert layout(series.picture(), 80).title.endswith("GPUs 2 · iter 1/3000 · Avg 2s (n=1)")
 
 
+def test_a_single_rank_leaves_the_title_before_the_task_does(training: Picture):
+    run = RunInfo(algorithm="ppo", task="Isaac-Velocity-Rough-G1-v0", max_iterations=3000)
+    one = replace(training, run=run, samples=0)
+    whole = "PPO · Isaac-Velocity-Rough-G1-v0 · GPUs 1 · iter 400/3000"
+    assert title(one, len(whole)) == whole
+    assert title(one, len(whole) - 1) == whole.replace(" · GPUs 1", "")
+    two = replace(one, run=structs.replace(run, world_size=2))
+    assert "GPUs 2" in title(two, len(whole) - 1)
+
+
 def test_the_title_names_algorithm_task_ranks_iteration_and_window(training: Picture):
     assert layout(training, 120).title == (
         f"SAC · cart_pole_balance · GPUs 2 · iter 400/3000 · Avg 2s (n={training.samples})"
@@ -120,6 +135,17 @@ def test_the_title_names_algorithm_task_ranks_iteration_and_window(training: Pic
     assert "GPUs 2 · iter 400/3000" in layout(training, 60).title
     late = replace(training, samples=1, age_s=12.0)
     assert layout(late, 120).title.endswith("Avg 2s (n=1, 12 s ago)")
+
+
+def test_a_few_events_give_way_before_a_screen_has_to_be_scrolled(training: Picture):
+    many = replace(training, notes=tuple(Note("status", f"step {n}", 9.0 - n) for n in range(9)))
+    heights = {rows: len(layout(many, 120, rows).lines) for rows in range(30, 50)}
+    whole = next(rows for rows, lines in heights.items() if lines <= rows - 2)
+    screens = [layout(many, 120, rows) for rows in range(whole, whole + 4)]
+    assert all(len(one.lines) <= rows - 2 for rows, one in enumerate(screens, start=whole))
+    shown = [sum("ago  status" in plain(one) for one in each.lines) for each in screens]
+    # The second one gives its row to what holds the training up.
+    assert shown == [3, 3, 4, 5]
 
 
 def test_the_whole_screen_fits_its_width_and_never_raises(run: tuple[SampleRun, Picture]):

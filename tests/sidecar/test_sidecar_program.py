@@ -15,10 +15,11 @@ import pytest
 from toy_run import ToyRun
 
 from unilab_metrics.subscribe.subscriber import Subscriber
-from unilab_sidecar.__main__ import can_show_screen
-from unilab_sidecar.feed import Feed, UpdateSource
+from unilab_sidecar.feed import Feed
+from unilab_sidecar.own_terminal import can_show_screen
 from unilab_sidecar.series import Series
 from unilab_sidecar.summary import Summary, summary_in
+from unilab_sidecar.update_source import UpdateSource
 
 
 @pytest.fixture

@@ -76,7 +76,7 @@ def test_an_ended_run_says_itself_who_took_part_and_what_was_written():
 
 
 def test_what_older_attempts_lost_is_an_event_and_no_headline():
-    lost = "collector of rank 0 (pid 7 on n) is gone without goodbye"
+    lost = "collector of rank 0 (pid 7 on n) ended without close()"
     opened = HistoryRecord(3, AttemptOpened(2, 0, SAC), ())
     series = Series()
     frame = EventFrame("lost", lost, 0, 0, None, {})
@@ -173,6 +173,19 @@ def test_sources_that_a_new_aggregator_has_not_heard_are_awaited_and_not_silent(
     assert states() == {"silent"}
 
 
+def test_the_aggregator_of_another_attempt_has_not_come_back():
+    series = Series()
+    series.add(heard(1.0, statuses("live", 0.1)))
+    for mono_s, counter, restarted_s in ((2.0, 2, None), (3.0, 2, None), (4.0, 3, 0.0)):
+        made = heard(mono_s, statuses("silent", 9.0), counter).head
+        assert made is not None
+        series.add(Batch((), structs.replace(made, attempt=2), connected=True))
+        picture = series.picture()
+        assert picture.restarted_s == restarted_s, "within an attempt it is back"
+        if counter == 2:
+            assert {source.state for source in picture.sources} == {"awaited"}
+
+
 def test_a_source_that_does_not_come_back_is_silent_at_last():
     series = Series()
     series.add(heard(1.0, statuses("live", 0.1)))
@@ -237,11 +250,11 @@ def test_sources_of_an_aggregator_that_did_not_see_the_end_are_not_shown():
     series = Series()
     series.add(heard(1.0, statuses("live", 0.1)))
     assert series.picture().sources
-    end = HistoryRecord(9, RunEnded(1, "failed", 0, "gone without goodbye: learner of rank 0"), ())
+    end = HistoryRecord(9, RunEnded(1, "failed", 0, "ended without close(): learner of rank 0"), ())
     made = structs.replace(head(1.0), sources=statuses("live", 0.1))
     series.add(Batch((end,), made, head_age_s=9.0))
     assert series.picture().sources == ()
-    assert series.picture().ended_text == "gone without goodbye: learner of rank 0"
+    assert series.picture().ended_text == "ended without close(): learner of rank 0"
 
 
 def test_where_the_viewer_sees_the_run_is_what_it_says():

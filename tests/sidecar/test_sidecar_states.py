@@ -13,6 +13,7 @@ from screen_text import find, text
 from unilab_sidecar.layout import FRAME_CELLS
 from unilab_sidecar.picture import Note, Picture, Progress
 from unilab_sidecar.plain import format_line
+from unilab_sidecar.standing import state
 from unilab_sidecar.text import plain
 from unilab_sidecar.views.overview import layout
 
@@ -28,10 +29,26 @@ def test_an_empty_screen_says_what_it_waits_for():
     assert "━" in screen
 
 
+def test_a_viewer_says_what_it_connects_to():
+    shown = text(Picture(target="me@cluster:logs/sac/2026-03-09"), 100)
+    assert "◌ connecting to me@cluster:logs/sac/2026-03-09" in shown
+    for target in ("logs/[bold]\x1b[31m", "x" * 300):
+        row = text(Picture(target=target), 80).splitlines()[0]
+        assert row.startswith("◌ connecting to ")
+        assert "\x1b" not in row
+        assert len(row) <= 80 - FRAME_CELLS
+
+
 def test_an_ended_run_says_so_with_its_status(training: Picture):
     screen = text(replace(training, stage="ended", ended="failed"), 100)
     assert "run ended: failed" in screen
     assert "ETA" not in screen
+
+
+def test_a_run_that_failed_does_not_have_the_sign_of_one_that_was_stopped(training: Picture):
+    signs = {ended: state(replace(training, ended=ended)) for ended in ("completed", "failed")}
+    stopped = state(replace(training, ended="stopped", ended_text="stopped by SIGTERM"))
+    assert [signs["completed"].text[0], signs["failed"].text[0], stopped.text[0]] == list("✓✗■")
 
 
 def test_lost_contact_is_shown_with_its_age(training: Picture):
@@ -119,7 +136,7 @@ def test_a_tall_terminal_shows_more_of_the_course_and_of_the_events(
     assert tall[2] > low[2]
     assert tall[0] <= 88
     # An event more or less does not move what stands above it.
-    full = replace(training, notes=notes[:9])
+    full = replace(training, notes=notes[:28])
     assert shown(90)[1] == tall[1]
 
 
@@ -136,8 +153,8 @@ def test_an_ended_run_leaves_no_line_of_the_screen_blank(
 
 
 def test_the_chart_says_what_it_covers(training: Picture):
-    assert "last 200 reports, iter 201 to 400" in text(training, 120)
-    assert "─ iter 201 to 400" in text(training, 100)
+    for columns in (40, 120):
+        assert "─ since iter 1" in text(training, columns)
     rewards = replace(training.rewards, whole_run=True, span=(1, 2500))
     assert "whole run, iter 1 to 2,500" in text(replace(training, rewards=rewards), 80)
 
@@ -146,7 +163,9 @@ def test_policy_state_stands_below_the_losses(training: Picture):
     for columns in (80, 100, 160):
         screen = text(training, columns)
         assert find(screen, "Temperature")[0] < find(screen, "Mean Std")[0]
-        assert find(screen, "Mean Std")[0] == find(screen, "Policy Temp")[0]
+        # Where each has a course, each has a row.
+        apart = find(screen, "Policy Temp")[0] - find(screen, "Mean Std")[0]
+        assert apart == (columns == 160)
         assert find(screen, "Mean Std")[1] == 0
 
 
@@ -154,7 +173,7 @@ def test_states_are_words_and_troubled_sources_come_first(run: tuple[SampleRun, 
     head = run[0].head(("live", "live", "silent", "lost"))
     shown = replace(run[1], sources=head.sources, ranks_reported=1, missing_ranks=(1,))
     screen = text(shown, 80)
-    assert "! n = 1 of 2 ranks, missing 1" in screen
+    assert "! n = 1 of 2 ranks, missing: rank 1" in screen
     assert "● 2 live  ○ 1 silent  ✗ 1 lost" in screen
     table = screen.splitlines()[find(screen, "Sources")[0] + 2 :][:4]
     assert [row.split()[1] for row in table] == ["lost", "silent", "live", "live"]
@@ -165,7 +184,7 @@ def test_states_are_words_and_troubled_sources_come_first(run: tuple[SampleRun, 
 def test_overlapping_phases_raise_an_alert(training: Picture):
     assert training.learner is not None
     over = training.learner._replace(over_accounted=True, accounted_percent=120.0)
-    assert "! phases account for 120.0 %" in text(replace(training, learner=over), 120)
+    assert "! phases overlap: 120.0 % of wall" in text(replace(training, learner=over), 120)
 
 
 def test_many_sources_are_counted_when_they_are_not_listed(run: tuple[SampleRun, Picture]):
@@ -177,8 +196,8 @@ def test_a_trouble_that_cost_nothing_is_named_at_its_source_and_is_no_drop(train
     first, *others = training.sources
     met = structs.replace(first, troubles={"key_refused": 1})
     before, screen = (text(replace(training, sources=(one, *others)), 160) for one in (first, met))
-    (line,) = (line for line in screen.splitlines() if "key_refused" in line)
+    (line,) = (line for line in screen.splitlines() if "key refused" in line)
     assert str(first.pid) in line
     # Its numbers, that of the drops among them, are the same.
-    assert line.partition("  key_refused")[0] in before
-    assert screen.count("key_refused") == 1
+    assert line.partition("  key refused")[0] in before
+    assert screen.count("key refused") == 1

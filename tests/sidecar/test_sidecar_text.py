@@ -84,7 +84,9 @@ def test_blocks_of_different_heights_stand_beside_each_other():
     ("number", "text"),
     [
         (0.0, "0"), (-0.0, "0"), (4.0, "4"), (1.5, "1.500"), (-28.4812, "-28.48"),
-        (0.0316, "0.0316"), (3e-4, "3.00e-04"), (123456.0, "123,456"), (1.5e9, "1.50e+09"),
+        (0.0316, "0.0316"), (3e-4, "0.000300"), (123456.0, "123,456"), (1.5e9, "1.50e+09"),
+        (3000.0, "3,000"), (1234.5, "1,234"), (12345.6, "12,346"), (9999.7, "10,000"),
+        (-9.26e-4, "-0.000926"), (-1.02e-3, "-0.00102"), (9.26e-5, "9.26e-05"), (0.316, "0.3160"),
         (math.nan, "NaN"), (math.inf, "inf"), (-math.inf, "-inf"),
     ],
 )  # fmt: skip
@@ -99,6 +101,7 @@ def test_every_number_has_a_short_text(number: float):
         assert form(number)
     assert formatting.duration(number)
     assert formatting.age(number)
+    assert formatting.long_ago(number)
 
 
 @given(st.lists(st.floats(allow_nan=False, allow_infinity=False)), st.integers(0, 60),
@@ -119,3 +122,22 @@ def test_a_flat_course_is_a_line_in_the_middle():
 def test_bars_take_exactly_their_cells(fraction: float, cells: int):
     assert len(charts.bar(fraction, cells)) == cells
     assert sum(map(len, charts.gauge(fraction, cells))) == cells
+
+
+@pytest.mark.parametrize(
+    ("microseconds", "text"),
+    [
+        (0.4, "0 µs"),
+        (882.4, "882 µs"),
+        (999.4, "999 µs"),
+        (999.6, "1.00 ms"),
+        (1_254.0, "1.25 ms"),
+        (9_996.0, "10.0 ms"),
+        (29_882.0, "29.9 ms"),
+        (124_900.0, "125 ms"),
+        (12_000_000.0, "12,000 ms"),
+        (math.nan, "NaN"),
+    ],
+)
+def test_a_call_that_takes_long_is_told_in_milliseconds(microseconds: float, text: str):
+    assert formatting.short_time(microseconds) == text

@@ -47,7 +47,7 @@ def test_it_is_an_alert_with_whom_it_meets():
     for count in (0, 1, 2):
         series.add(replace(run.batch(), head=head(count)))
     texts = [alert.text for alert in alerts(series.picture())]
-    assert any("key_refused" in text and "learner of rank 0" in text for text in texts), texts
+    assert any("key refused" in text and "learner of rank 0" in text for text in texts), texts
     assert any("2 times" in text for text in texts)
     for _ in range(2):
         series.add(replace(run.batch(), head=head(2, at_s=NEWS_S)))

@@ -8,18 +8,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from unilab_sidecar.chart_state import ChartContext
+from unilab_sidecar import chart_state, event_state, rank_state
+from unilab_sidecar.chart_state import ChartContext, ChartState
+from unilab_sidecar.commands_by_name import Palette, commands_of, matching
+from unilab_sidecar.key_help import KeyHelp
 from unilab_sidecar.rank_state import RanksContext
-from unilab_sidecar.viewing import (
-    COMMANDS,
-    THEMES,
-    VIEWS,
-    Context,
-    Palette,
-    ViewState,
-    matching,
-    press,
-)
+from unilab_sidecar.view_names import THEMES, VIEWS, View
+from unilab_sidecar.viewing import Context, ViewState, press
 
 KNOWN = ("Loss/actor", "Loss/critic", "Train/mean_reward")
 CONTEXT = Context(
@@ -34,7 +29,7 @@ KEYS = (
     *"12345/?:!qstxolcky0+-[]",
     *("space", "escape", "enter", "tab", "shift+tab", "up", "down", "pageup", "pagedown", "home"),
     *("end", "left", "right", "backspace", "delete", "slash", "question_mark", "ctrl+p", "ctrl+z"),
-    *("ctrl+c", "ctrl+u", "ctrl+w", "f1", "任"),
+    *("ctrl+c", "ctrl+backslash", "ctrl+u", "ctrl+w", "f1", "任"),
 )
 
 
@@ -122,13 +117,17 @@ def test_tab_walks_through_the_panels_enter_enlarges_and_escape_goes_back_step_b
 def test_leaving_and_saving_are_asked_of_the_app():
     for keys, asked in (
         (("q",), "leave"),
-        (("ctrl+c",), "leave"),
+        (("ctrl+c",), "interrupted"),
         (("s",), "snapshot"),
         (("ctrl+z",), "put aside"),
-        (("/", "ctrl+c"), "leave"),
-        ((":", "ctrl+c"), "leave"),
-        (("2", "/", "ctrl+c"), "leave"),
-        (("?", "ctrl+c"), "leave"),
+        (("/", "ctrl+c"), "interrupted"),
+        ((":", "ctrl+c"), "interrupted"),
+        (("2", "/", "ctrl+c"), "interrupted"),
+        (("?", "ctrl+c"), "interrupted"),
+        (("ctrl+backslash",), "leave"),
+        (("/", "ctrl+backslash"), "leave"),
+        ((":", "ctrl+backslash"), "leave"),
+        (("?", "ctrl+backslash"), "leave"),
     ):
         state = typed(ViewState(), *keys)
         assert state.asked == asked, keys
@@ -152,23 +151,65 @@ def test_themes_go_round_and_an_unknown_one_finds_back():
     assert typed(replace(state, theme="gone"), "t").theme == THEMES[0]
 
 
-def test_every_command_of_the_palette_does_what_its_key_does():
-    for place, command in enumerate(COMMANDS):
-        picked = typed(ViewState(), ":", *("down",) * place, "enter")
-        direct = press(
-            ViewState(), command.key, CONTEXT, command.keys if len(command.keys) == 1 else None
-        )
+@pytest.mark.parametrize("view", VIEWS)
+def test_every_command_of_the_palette_does_what_its_key_does(view: View):
+    start = ViewState(view, chart=ChartState(KNOWN[:2]))
+    for place, command in enumerate(commands_of(view)):
+        picked = typed(start, ":", *("down",) * place, "enter")
+        direct = press(start, command.key, CONTEXT, command.character)
         assert picked == direct, command
-        assert picked != ViewState() or command.key == "1"
 
 
 def test_the_palette_finds_commands_by_parts_of_their_names():
-    assert [one.key for one in matching(Palette("show bus"))] == ["5"]
+    assert [one.key for one in matching(Palette("show bus"), "overview")] == ["5"]
     assert typed(ViewState(), "ctrl+p", *"bus", "enter").view == "bus"
     nothing = typed(ViewState(), ":", *"zzz")
     assert typed(nothing, "enter") == ViewState()
     assert typed(nothing, "escape") == ViewState()
     assert typed(ViewState(), ":", "up", "enter").asked == "leave"
+
+
+@pytest.mark.parametrize(
+    ("words", "keys"),
+    [("the", "t"), ("theme", "t"), ("pa", "Space"), ("Q", "q"), ("s", "s"), ("ran", "3"),
+     ("view the", "Ctrl+Z"), ("training", "K"), ("", "1"), ("o", "1"), ("help", "?")],
+)  # fmt: skip
+def test_the_command_that_is_likely_meant_is_the_marked_one(words: str, keys: str):
+    assert matching(Palette(words), "overview")[0].keys == keys
+
+
+@pytest.mark.parametrize(
+    ("view", "words", "key"),
+    [("charts", "log", "l"), ("charts", "x", "x"), ("charts", "compare", "c"),
+     ("charts", "overlay", "o"), ("charts", "zoom in", "plus"), ("charts", "whole", "0"),
+     ("charts", "cursor left", "left"), ("charts", "remove", "delete"), ("charts", "tag", "slash"),
+     ("ranks", "slowest", "o"), ("ranks", "collectors", "c"), ("ranks", "choose", "slash"),
+     ("events", "follow", "end"), ("events", "filter", "slash"), ("bus", "filter", "slash")],
+)  # fmt: skip
+def test_a_view_offers_its_own_commands_by_name(view: View, words: str, key: str):
+    assert matching(Palette(words), view)[0].key == key
+
+
+def test_the_palette_offers_no_key_twice_and_nothing_of_another_view():
+    for view in VIEWS:
+        keys = [one.key for one in commands_of(view)]
+        assert len(keys) == len(set(keys))
+    assert not matching(Palette("log scale"), "overview")
+    assert not matching(Palette("filter"), "charts")
+
+
+@pytest.mark.parametrize(
+    ("view", "helped"),
+    [("charts", chart_state.KEYS), ("ranks", rank_state.KEYS), ("events", event_state.KEYS)],
+)
+def test_the_commands_of_a_view_cover_every_key_of_its_help(
+    view: View, helped: tuple[KeyHelp, ...]
+):
+    offered = {one.keys for one in commands_of(view)}
+    for key in helped:
+        # Scrolling is left to its keys, and Esc to who knows it.
+        known = key.keys.split() if key.short not in ("scroll", "back") else []
+        assert offered.issuperset(set(known) - {"y"}), key
 
 
 def test_a_key_without_a_meaning_gives_the_very_same_state():
@@ -184,4 +225,23 @@ def test_any_keys_are_survived_and_ctrl_c_always_leaves(keys: list[str]):
     state = typed(ViewState(), *keys).answered()
     assert state.view in VIEWS
     assert state.theme in THEMES
-    assert press(state, "ctrl+c", CONTEXT).asked == "leave"
+    assert press(state, "ctrl+c", CONTEXT).asked == "interrupted"
+
+
+def test_only_a_y_after_the_key_and_only_where_it_is_allowed_stops_the_training() -> None:
+    allowed = CONTEXT._replace(may_stop=True)
+    assert press(ViewState(), "K", CONTEXT).asked == "explain"
+    assert not press(ViewState(), "K", CONTEXT).stopping
+    asking = press(ViewState(), "K", allowed)
+    assert asking.stopping
+    assert asking.asked == ""
+    for key in ("n", "Y", "K", "q", "enter", "escape", "space", "tab", "s", "1"):
+        after = press(asking, key, allowed)
+        assert (after.stopping, after.asked) == (False, "")
+    assert press(asking, "ctrl+c", allowed).asked == "interrupted"
+    assert press(asking, "ctrl+backslash", allowed).asked == "leave"
+    assert press(asking, "y", allowed).asked == "stop"
+    too_soon = press(asking, "y", allowed._replace(is_read=False))
+    assert (too_soon.stopping, too_soon.asked) == (False, "unread")
+    typing = replace(ViewState(), typing=True)
+    assert not press(typing, "K", allowed).stopping

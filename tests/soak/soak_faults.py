@@ -30,6 +30,7 @@ from fault_training import FaultTraining
 _FOLDERS = {
     "HOME": "home",
     "XDG_RUNTIME_DIR": "run",
+    "UNILAB_METRICS_RUNTIME": "sockets",
     "XDG_STATE_HOME": "state",
     "UNILAB_METRICS_SPOOL": "spool",
     "TMPDIR": "tmp",

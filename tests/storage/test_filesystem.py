@@ -37,6 +37,11 @@ class Space(NamedTuple):
     f_frsize: int = 4096
 
 
+@pytest.fixture(autouse=True)
+def nothing_chosen(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("UNILAB_METRICS_RUNTIME")
+
+
 def mode_of(path: Path) -> int:
     return stat.S_IMODE(path.lstat().st_mode)
 

@@ -15,8 +15,8 @@ from unilab_metrics.aggregate.journaling import journal as journals
 from unilab_metrics.aggregate.journaling.journal import Journal
 from unilab_metrics.storage.records import scan
 from unilab_schema.codec import RecordKind, decode_payload, encode_message
-from unilab_schema.control import Fetch
 from unilab_schema.identity import Identity, SourceKey
+from unilab_schema.requests import Fetch
 from unilab_schema.updates import Update
 
 IDENTITY = Identity(SourceKey(0, "learner"), bytes(16), 1, "host", "boot", "/s", "/s/lease", 0, 0)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from journal_feeder import Feeder, expected, fold, history, opened
+from journal_feeder import Feeder, expected, fold, history, opened, synced
 
 from unilab_metrics.aggregate.announcing.serving import Server
 from unilab_metrics.aggregate.journaling import journal as journal_module
@@ -13,7 +13,7 @@ from unilab_metrics.aggregate.journaling.evidence import DURABLE_FILE
 from unilab_metrics.storage.records import scan
 from unilab_metrics.storage.segments import list_segments
 from unilab_metrics.subscribe.history import HistoryReader
-from unilab_schema.control import Fetch
+from unilab_schema.requests import Fetch
 from unilab_schema.updates import AttemptOpened
 
 
@@ -139,9 +139,7 @@ def test_rotation_keeps_the_whole_history_and_one_wal(
         for k in range(1, 60):
             fold(journal, *feeder.iteration(k))
             journal.commit()
-            journal.start_sync(k)
-            while journal.is_syncing:
-                journal.finished_sync()
+            synced(journal)
         assert len(list_segments(tmp_path, "history")) > 5
         assert len(list_segments(tmp_path, "wal")) <= 2
     assert history(tmp_path) == expected(59)
@@ -151,9 +149,9 @@ def test_rotation_keeps_the_whole_history_and_one_wal(
     assert history(tmp_path) == expected(60)
 
 
-@pytest.mark.parametrize("synced", [3, 5, 7])
+@pytest.mark.parametrize("every", [3, 5, 7])
 def test_the_oldest_wal_that_is_left_is_not_taken_for_damaged(
-    synced: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    every: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It begins with copies of entries that its predecessor had not synced; what these build on
     went with older ones."""
@@ -164,10 +162,8 @@ def test_the_oldest_wal_that_is_left_is_not_taken_for_damaged(
         for k in range(1, 60):
             fold(journal, *feeder.iteration(k))
             journal.commit()
-            if k % synced == 0:
-                journal.start_sync(k)
-                while journal.is_syncing:
-                    journal.finished_sync()
+            if k % every == 0:
+                synced(journal)
     with opened(tmp_path) as journal:
         assert journal.damaged_records == 0
         assert journal.state.data.sources[0].cursor == feeder.source.sequence

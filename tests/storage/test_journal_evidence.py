@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
 from journal_feeder import Feeder, expected, fold, history, opened
 
+from unilab_metrics.aggregate.journaling import recovery
 from unilab_metrics.aggregate.journaling.evidence import (
     DURABLE_FILE,
     Durable,
@@ -104,3 +106,21 @@ def test_bytes_of_a_longer_one_before_mean_nothing(bus: Path) -> None:
     write_durable(bus, msgspec.structs.replace(what, cursors=what.cursors * 50))
     write_durable(bus, what)
     assert known(bus) == what
+
+
+def test_what_becomes_safe_while_a_journal_is_read_is_no_loss(
+    bus: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As of a live run that a doctor looks at."""
+    read = recovery.end_of_history
+
+    def read_and_go_on(*arguments: Any, **options: Any) -> Any:
+        found = read(*arguments, **options)
+        what = known(bus)
+        write_durable(bus, msgspec.structs.replace(what, update=what.update + 9))
+        return found
+
+    monkeypatch.setattr(recovery, "end_of_history", read_and_go_on)
+    assert recover(bus).faults == []
+    monkeypatch.undo()
+    assert recover(bus).faults != []

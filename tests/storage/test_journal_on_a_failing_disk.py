@@ -9,7 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from journal_feeder import Feeder, expected, fold, history, opened
+from journal_feeder import Feeder, expected, fold, history, opened, synced
 
 from unilab_metrics.aggregate.announcing.serving import Server
 from unilab_metrics.aggregate.core import MAX_WAITING_BYTES, Core
@@ -21,17 +21,7 @@ from unilab_metrics.errors import StorageFullError
 from unilab_metrics.storage.records import scan
 from unilab_metrics.storage.segments import SegmentWriter, list_segments
 from unilab_metrics.subscribe.history import HistoryReader
-from unilab_schema.control import Fetch
-
-
-def synced(journal: Journal, mark: object = True) -> object | None:
-    """The mark of a sync, or of the one that runs; raises its error."""
-    journal.start_sync(mark)
-    while journal.is_syncing:
-        done = journal.finished_sync()
-        if done is not None:
-            return done
-    return None
+from unilab_schema.requests import Fetch
 
 
 def fail_syncs(patch: pytest.MonkeyPatch, times: int) -> None:

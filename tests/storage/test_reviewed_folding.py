@@ -15,8 +15,9 @@ from unilab_metrics.aggregate.folding.entries import Entry, Seal
 from unilab_metrics.aggregate.journaling.journal import Journal
 from unilab_metrics.subscribe.history import HistoryReader, HistoryRecord
 from unilab_schema.codec import MAX_MESSAGE_BYTES, decode_head, decode_reply, encode_message
-from unilab_schema.control import Epoch, Head, Snapshot, SourceStatus
+from unilab_schema.control import Epoch, Head, SourceStatus
 from unilab_schema.identity import RunInfo, SourceKey
+from unilab_schema.requests import Snapshot
 from unilab_schema.updates import Supplement, Update
 
 

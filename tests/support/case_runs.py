@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import stat
 import subprocess
 import sys
 from collections.abc import Mapping
@@ -22,7 +21,7 @@ from unilab_metrics.errors import ConnectionFileError
 from unilab_metrics.run.summary import read_summary
 from unilab_metrics.run.verifying.verify import Verified, verify_run
 from unilab_metrics.storage.lease import is_free
-from unilab_metrics.storage.places import held_bytes, runtime_directory, spool_root
+from unilab_metrics.storage.places import runtime_directory, spool_root
 from unilab_metrics.subscribe.history import HistoryReader
 from unilab_metrics.transport import rendezvous
 from unilab_metrics.transport.rendezvous import aggregator_lease, bus_directory
@@ -48,7 +47,7 @@ def finish(
     process: subprocess.Popen[str],
     *,
     say: str = "",
-    timeout_s: float = 60,
+    timeout_s: float = 110,
     is_undelivered: bool = False,
 ) -> str:
     """Its output; it must end with 0 and say nothing on its error output, or that it leaves
@@ -85,10 +84,10 @@ def ended(run_dir: Path, *, log_interval: int = 1) -> Verified:
 def leftovers() -> list[str]:
     """What of this test's runs is still on the node: processes, sockets, spools."""
     found = [f"{process.pid} {command(process)}" for process in processes()]
-    found += [str(p) for p in runtime_directory().iterdir() if stat.S_ISSOCK(p.lstat().st_mode)]
-    root = spool_root()
-    if held_bytes(root) or any(root.iterdir()):
-        found += [str(path) for path in root.rglob("*")]
+    found += [str(path) for path in runtime_directory().iterdir() if path.is_socket()]
+    # Whatever is here may be removed while it is looked at.
+    for folder, folders, files in os.walk(spool_root()):
+        found += [os.path.join(folder, name) for name in (*folders, *files)]
     return found
 
 
@@ -114,6 +113,13 @@ def processes(word: str = "") -> list[psutil.Process]:
         except psutil.Error:
             continue
     return found
+
+
+def kill_processes() -> None:
+    """Whatever is left of this test's; some end by themselves, or with others, meanwhile."""
+    for process in processes():
+        with contextlib.suppress(psutil.NoSuchProcess):
+            process.kill()
 
 
 def _known(process: psutil.Process) -> tuple[str, list[str]]:
@@ -161,7 +167,7 @@ def aggregator_pid(run_dir: Path, *, other_than: int = 0) -> int:
             return False
         return found != other_than
 
-    until(look, 30.0)
+    until(look)
     return found
 
 
@@ -203,11 +209,18 @@ def updates(run_dir: Path) -> list[tuple[Update, Mapping[str, float]]]:
 
 def delayed_python(folder: Path, word: str, seconds: float) -> Path:
     """An interpreter for the helpers whose start takes long if the command line has ``word``."""
+    return _slow_python(folder, word, f"sleep {seconds}")
+
+
+def held_python(folder: Path, word: str, *, until: Path) -> Path:
+    """As :func:`delayed_python`, until there is a file."""
+    return _slow_python(folder, word, f'while ! [ -e "{until}" ]; do sleep 0.05; done')
+
+
+def _slow_python(folder: Path, word: str, wait: str) -> Path:
     path = folder / f"python-{word}"
     path.write_text(
-        "#!/bin/sh\n"
-        f'case " $* " in *" {word} "*) sleep {seconds};; esac\n'
-        f'exec "{sys.executable}" "$@"\n'
+        f'#!/bin/sh\ncase " $* " in *" {word} "*) {wait};; esac\nexec "{sys.executable}" "$@"\n'
     )
     path.chmod(0o755)
     return path

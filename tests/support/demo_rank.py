@@ -15,8 +15,9 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
+from unilab_metrics.demo.job_options import JobOptions
 from unilab_metrics.demo.metrics import Metrics
-from unilab_metrics.demo.options import DemoOptions, parse_options
+from unilab_metrics.demo.options import parse_options
 from unilab_metrics.publish.episodes import EpisodeStatistics
 from unilab_metrics.publish.phases import PhaseClock
 
@@ -81,11 +82,11 @@ class FileMetrics:
         print(json.dumps({"what": what, **fields}), file=self._file, flush=True)
 
 
-def open_learner(_options: DemoOptions) -> tuple[Metrics, Path]:
+def open_learner(_options: JobOptions) -> tuple[Metrics, Path]:
     return FileMetrics("learner"), Path(os.environ[FOLDER_VARIABLE])
 
 
-def open_collector(_options: DemoOptions) -> Metrics:
+def open_collector(_options: JobOptions) -> Metrics:
     return FileMetrics("collector")
 
 

@@ -17,8 +17,9 @@ from unilab_metrics.storage.segments import SegmentHeader, encode_segment_header
 from unilab_metrics.transport import rendezvous, sockets
 from unilab_metrics.transport.rendezvous import AGGREGATOR_LEASE, ConnectionFile
 from unilab_schema.codec import RecordKind, decode_request, encode_message, encode_payload
-from unilab_schema.control import Epoch, Fetch, Head, Latest, Snapshot, Updates
+from unilab_schema.control import Epoch, Head
 from unilab_schema.identity import RunInfo
+from unilab_schema.requests import Fetch, Latest, Snapshot, Updates
 from unilab_schema.updates import Update, UpdateLayout
 
 TAGS = ("Loss/actor", "Train/iteration")
@@ -49,6 +50,7 @@ class FakeAggregator:
         self.records: list[bytes] = list(records or [])
         self.epoch = Epoch(journal, counter)
         self.ended: str | None = None
+        self.announced_end: str | None = None
         self.protocol_byte: int | None = None
         self.swallow = 0
         self.slow_above: int | None = None
@@ -129,7 +131,9 @@ class FakeAggregator:
                 due = True
             if due:
                 announced_s = time.monotonic()
-                announce.send(self._encode(self._head()), zmq.NOBLOCK)
+                head = self._head()
+                announce.send(self._encode(head), zmq.NOBLOCK)
+                self.announced_end = head.ended
             while serve.poll(0):
                 sender, message = serve.recv_multipart(zmq.NOBLOCK)
                 reply = self._answer(decode_request(message))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import statistics
 import subprocess
 from pathlib import Path
 
@@ -19,9 +20,10 @@ iteration = 0
 for line in sys.stdin:
     if line.strip() == "end":
         break
+    began_ns = time.perf_counter_ns()
     publisher.log({"Loss/value": float(iteration)}, iteration=iteration)
     iteration += 1
-    print(iteration, flush=True)
+    print(iteration, (time.perf_counter_ns() - began_ns) / 1e3, flush=True)
 delivered = publisher.close(30)
 print(delivered, publisher.errors, publisher.dropped, flush=True)
 """
@@ -42,15 +44,19 @@ class FarRanks:
         self.near = start(RANK_0, run_dir, **environment)
         self.far = start(RANK_1, run_dir, **environment)
 
-    def log(self, *ranks: subprocess.Popen[str], times: int = 1) -> None:
-        """One more iteration of these ranks, or of both."""
+    def log(self, *ranks: subprocess.Popen[str], times: int = 1) -> float:
+        """One more iteration of these ranks, or of both; the median of what it costs them, in
+        microseconds."""
+        costs_us: list[float] = []
         for process in ranks or (self.near, self.far):
             assert process.stdin is not None
             assert process.stdout is not None
             for _ in range(times):
                 process.stdin.write("log\n")
                 process.stdin.flush()
-                assert process.stdout.readline().strip().isdigit()
+                _, cost_us = process.stdout.readline().split()
+                costs_us.append(float(cost_us))
+        return statistics.median(costs_us)
 
     def end(self) -> tuple[str, str]:
         """Close both; what they said last."""

@@ -35,13 +35,16 @@ def main() -> None:
     arguments = sys.argv[3:]
     segment_bytes = int(os.environ.get(SEGMENT_BYTES_VARIABLE, "0"))
     if arguments[0] == "aggregate":
-        from unilab_metrics.aggregate.journaling import journal
+        from unilab_metrics.aggregate.journaling import journal, snapshots_due
 
         hurry_restarts()
         if segment_bytes:
             for name in ("WAL_SEGMENT_BYTES", "HISTORY_SEGMENT_BYTES"):
                 assert hasattr(journal, name), name
                 setattr(journal, name, segment_bytes)
+            # And so do many short ones, by how long their folding takes.
+            assert hasattr(snapshots_due, "FOLDED_S")
+            snapshots_due.FOLDED_S = 0.02
     sys.argv = ["unilab-metrics", *arguments]
     from unilab_metrics.cli import main as run
 

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Protocol
 
 import numpy as np
+from fault_ledgers import Ledger, read_ledgers
 
 from unilab_metrics.run.verifying.event_points import held_position, marked_points
 from unilab_metrics.run.verifying.verify import verify_run
@@ -21,23 +22,6 @@ from unilab_metrics.transport.rendezvous import bus_directory
 from unilab_schema.updates import AttemptOpened, PointsUpdate, RunEnded, Supplement, Update
 
 _OURS = ("Ledger/", "Point/", "Count/", "Sum/", "Loss/value")
-
-
-@dataclass
-class Ledger:
-    """What one process has published. ``iterations`` to values; ``spans_ns``: before and
-    after each iteration's or report's ``log()``. ``delivered``: what its ``close()`` said."""
-
-    name: str
-    iterations: dict[int, float] = field(default_factory=dict[int, float])
-    spans_ns: dict[int, tuple[int, int]] = field(default_factory=dict[int, tuple[int, int]])
-    reports: int = 0
-    points: list[int] = field(default_factory=list[int])
-    delivered: bool | None = None
-
-    @property
-    def place(self) -> str:
-        return "-".join(self.name.split("-")[:2])
 
 
 @dataclass
@@ -86,30 +70,6 @@ class Journal:
         default_factory=list[tuple[int, int, int, dict[str, float]]]
     )
     ended: str | None = None
-
-
-def read_ledgers(folder: Path) -> list[Ledger]:
-    return [_ledger(path) for path in sorted(folder.glob("*.ledger"))]
-
-
-def _ledger(path: Path) -> Ledger:
-    ledger = Ledger(path.stem)
-    # A kill may tear the last line; that call counts as not returned.
-    for line in path.read_text().split("\n")[:-1]:
-        match line.split():
-            case ["iteration", number, value, before, after]:
-                ledger.iterations[int(number)] = float(value)
-                ledger.spans_ns[int(number)] = (int(before), int(after))
-            case ["report", number, before, after]:
-                ledger.reports = int(number)
-                ledger.spans_ns[int(number)] = (int(before), int(after))
-            case ["point", number]:
-                ledger.points.append(int(number))
-            case ["closed", delivered]:
-                ledger.delivered = delivered == "1"
-            case words:
-                raise AssertionError(f"{path.name}: {words}")
-    return ledger
 
 
 def read_journal(run_dir: Path) -> Journal:
@@ -243,8 +203,11 @@ def _check_reports(
 
 
 def _last_learner_ns(ledger: Ledger, ledgers: list[Ledger]) -> int:
-    """When the last iteration of this rank and attempt was logged, at the earliest."""
+    """When the last iteration of this rank and attempt was logged, at the earliest; 0 if there is
+    none that a process's reports must be in."""
     _, rank, attempt, _ = ledger.name.split("-")
+    if _is_of_an_earlier_attempt(ledger, ledgers):
+        return 0
     stamps = [
         before
         for other in ledgers
@@ -252,6 +215,21 @@ def _last_learner_ns(ledger: Ledger, ledgers: list[Ledger]) -> int:
         for before, _ in other.spans_ns.values()
     ]
     return max(stamps, default=0)
+
+
+def _is_of_an_earlier_attempt(ledger: Ledger, ledgers: list[Ledger]) -> bool:
+    """Whether a process that came and went between two rank 0s belongs to the earlier one, which
+    has no iteration any more: see "Between two attempts" in ``schema/README.md``. An earlier one
+    that has said nothing may be taken for still at work."""
+    zeros = [other for other in ledgers if other.place == "learner-0"]
+    before = [zero for zero in zeros if zero.attempt < ledger.attempt]
+    starts = [z.started_ns for z in zeros if z.attempt >= ledger.attempt and z.started_ns]
+    if not before or not starts:
+        return bool(before)
+    earlier, own_ns = max(before, key=lambda zero: zero.attempt), min(starts)
+    last_ns = max((after for _, after in ledger.spans_ns.values()), default=0)
+    is_near = ledger.started_ns - earlier.started_ns < own_ns - ledger.started_ns
+    return last_ns < own_ns and (is_near or not earlier.spans_ns)
 
 
 def _check_files(outcome: Outcome, journal: Journal) -> None:

@@ -10,7 +10,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from fault_oracle import Outcome, compare, read_ledgers
+from fault_ledgers import read_ledgers
+from fault_oracle import Outcome, compare
 from fault_schedule import PHASES, SPANS_S, Ending, Fault, Phase, Plan
 from fault_training import FaultTraining
 
@@ -45,7 +46,8 @@ def finish(training: FaultTraining, *, with_attempt: bool = False) -> None:
         training.go_on(_NEXT_ATTEMPT_S)
     training.finish()
     if not is_complete(training.ledgers):
-        status = training.command("recover", "--wait", "30")
+        # An aggregator that is being started holds no lease yet, and then all of its own time.
+        status = training.command("recover", "--wait", "90", timeout_s=150.0)
         assert status == 0, f"recover ended with {status}"
     training.ended_mono_ns = time.monotonic_ns()
 

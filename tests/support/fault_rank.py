@@ -1,7 +1,8 @@
 """A process of a training that is killed at will, and its ledger of what it has published.
 
 ``python fault_rank.py SETTINGS``: a JSON object with the fields of :class:`Settings`. Each call
-that has returned is one line in the ledger, written with one ``os.write`` after the return:
+that has returned is one line in the ledger, written with one ``os.write`` after the return. When it
+was started, as its identity says, lies in a file of its own beside it:
 
     iteration NUMBER VALUE BEFORE_NS AFTER_NS      a learner's log()
     report NUMBER BEFORE_NS AFTER_NS               a collector's log()
@@ -26,6 +27,9 @@ from unilab_metrics.publish.publisher import Publisher
 STOP_COLLECTORS = "stop-collectors"
 STOP_LEARNERS = "stop-learners"
 _POINT_EVERY = 10
+_LONGEST_S = 900.0
+"""Longer than any test: where the test has been killed, nobody else would ever end its ranks."""
+_BEGAN_S = time.monotonic()
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True):
@@ -51,6 +55,10 @@ def value_of(rank: int, iteration: int) -> float:
     return rank * 4096.0 + iteration % 2048 + 0.5
 
 
+def is_asked_to_end(stop: Path) -> bool:
+    return stop.exists() or time.monotonic() > _BEGAN_S + _LONGEST_S
+
+
 class Ledger:
     def __init__(self, path: Path) -> None:
         self._fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND, 0o600)
@@ -68,7 +76,7 @@ def learn(settings: Settings, publisher: Publisher, ledger: Ledger) -> None:
         wait_ns = settings.start_mono_ns + iteration * settings.interval_ns - time.monotonic_ns()
         time.sleep(max(wait_ns, 0) / 1e9)
         # Every collector has ended by then, so that the last iteration takes all reports in.
-        is_last = stop.exists()
+        is_last = is_asked_to_end(stop)
         value = value_of(settings.rank, iteration)
         before = time.monotonic_ns()
         publisher.log(
@@ -87,7 +95,7 @@ def collect(settings: Settings, publisher: Publisher, ledger: Ledger) -> None:
     for tag in counted:
         publisher.define_metric(tag, over_ranks="sum", over_time="sum")
     number = 0
-    while not stop.exists():
+    while not is_asked_to_end(stop):
         number += 1
         before = time.monotonic_ns()
         publisher.log(dict(zip(counted, (1.0, float(number)), strict=True)))
@@ -96,6 +104,11 @@ def collect(settings: Settings, publisher: Publisher, ledger: Ledger) -> None:
             publisher.point(f"Point/{settings.name}", float(number), number)
             ledger.write("point", number)
         time.sleep(settings.interval_ns / 1e9)
+
+
+def tell_start(settings: Settings, publisher: Publisher) -> None:
+    path = Path(settings.folder) / f"{settings.name}.started"
+    path.write_text(str(publisher.identity.started_mono_ns))
 
 
 def main() -> int:
@@ -114,9 +127,11 @@ def main() -> int:
             rank=settings.rank,
             world_size=settings.world_size,
         )
+        tell_start(settings, publisher)
         learn(settings, publisher, ledger)
     else:
         publisher = um.connect(run_dir=settings.run_dir, rank=settings.rank)
+        tell_start(settings, publisher)
         collect(settings, publisher, ledger)
     ledger.write("closed", int(publisher.close(settings.close_timeout_s)))
     return 0

@@ -8,9 +8,11 @@ from pathlib import Path
 
 from fault_oracle import Outcome, compare
 from fault_player import finish
-from fault_training import FaultTraining
+from fault_training import PATIENCE_S, FaultTraining
 
 SIDE_BY_SIDE = 4
+FEWEST_CALLS = 50
+"""A training that has published less says nothing about losses."""
 _AT_THE_END = ("publisher.ending",)
 
 
@@ -30,7 +32,7 @@ def _guarded(scenario: Callable[[], list[str]]) -> list[str]:
 
 def complaints(training: FaultTraining, outcome: Outcome) -> list[str]:
     """What was wrong, and where to look for the reason."""
-    if outcome.published < 50:
+    if outcome.published < FEWEST_CALLS:
         return [f"only {outcome.published} calls, see {training.folder}"]
     return [f"{fault}, see {training.folder}" for fault in outcome.faults]
 
@@ -54,7 +56,7 @@ def crash(
     world_size: int = 2,
     collectors: int = 2,
     segment_bytes: int = 0,
-    timeout_s: float = 60.0,
+    timeout_s: float = PATIENCE_S,
     steady_s: float = 0.5,
 ) -> list[str]:
     """A training whose processes die at the points until each has acted as often as it may;
@@ -68,6 +70,7 @@ def crash(
     ) as training:
         training.start_attempt()
         training.until(lambda: not training.lacking(but=_AT_THE_END), timeout_s)
+        training.until(training.is_publishing, timeout_s)
         training.go_on(steady_s)
         finish(training)
         if training.lacking():

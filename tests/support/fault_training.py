@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 
 _HERE = Path(__file__).parent
 _TURN_S = 0.01
+PATIENCE_S = 120.0
+"""For what a busy machine may take a minute for: some starts one after the other."""
 
 
 class FaultTraining:
@@ -200,7 +202,7 @@ class FaultTraining:
                 process.wait()
                 del self.processes[place]
 
-    def until(self, condition: Callable[[], Any], timeout_s: float = 60.0) -> None:
+    def until(self, condition: Callable[[], Any], timeout_s: float = PATIENCE_S) -> None:
         deadline_s = time.monotonic() + timeout_s
         while not condition():
             assert time.monotonic() < deadline_s, "did not happen in time"
@@ -215,6 +217,10 @@ class FaultTraining:
     def has_begun(self) -> bool:
         """Whether rank 0 is about to publish."""
         return any(self.ledgers.glob("learner-0-*.ledger"))
+
+    def is_publishing(self) -> bool:
+        """Whether every place has a process that has published something."""
+        return all(place in self.processes and self._has_published(place) for place in self._places)
 
     # --- faults --------------------------------------------------------------------------
 
@@ -251,20 +257,20 @@ class FaultTraining:
     def finish(self) -> None:
         """The collectors end, then the learners, then the helpers."""
         self.begin_end()
-        self.until(lambda: not self._living("collector"), 60.0)
+        self.until(lambda: not self._living("collector"))
         # A launcher does not end a training of which a rank is still starting.
-        self.until(lambda: all(map(self._has_published, self._living("learner"))), 60.0)
+        self.until(lambda: all(map(self._has_published, self._living("learner"))))
         (self.ledgers / STOP_LEARNERS).touch()
-        self.until(lambda: not self._living("learner"), 60.0)
+        self.until(lambda: not self._living("learner"))
         self.end_sidecar()
-        self.until(lambda: is_free(aggregator_lease(self.run_dir)), 60.0)
+        self.until(lambda: is_free(aggregator_lease(self.run_dir)))
 
     def end_sidecar(self) -> None:
         process = self.processes.pop("sidecar", None)
         self._has_sidecar = False
         if process is not None:
             process.terminate()
-            process.wait(10)
+            process.wait(30)
 
     def _has_published(self, place: str) -> bool:
         ledger = self._ledger_of[place]

@@ -25,6 +25,7 @@ from unilab_metrics.aggregate.receiving.receiver import admit
 from unilab_metrics.errors import StorageError, UnknownVersionError
 from unilab_metrics.run.bus_settings import SETTINGS_FILE, BusSettings, read_settings
 from unilab_metrics.run.meeting import launch_file
+from unilab_metrics.storage.console_pieces import console_piece
 from unilab_metrics.storage.records import encode_record, scan
 from unilab_metrics.storage.segments import (
     SegmentHeader,
@@ -39,8 +40,9 @@ from unilab_metrics.transport.rendezvous import BUS_DIRECTORY, ConnectionFile
 from unilab_metrics.write.backends.event_files import find_mark, read_records
 from unilab_schema import codec
 from unilab_schema.codec import FrameDecodeError
-from unilab_schema.control import Epoch, Hello, Ranks
+from unilab_schema.control import Epoch, Hello
 from unilab_schema.identity import Identity, SourceKey
+from unilab_schema.requests import Console, Ranks
 
 VECTORS = Path(__file__).parents[2] / "schema" / "vectors" / "v1"
 IDENTITY = Identity(SourceKey(0, "learner"), b"i" * 16, 1, "h", "b", "/s", "/s/lease", 0, 0)
@@ -142,6 +144,22 @@ def _ranks(data: bytes) -> None:
         assert repr(codec.decode_reply(encoded)) == repr(reply)
 
 
+def _console(data: bytes) -> None:
+    """Whatever piece of the console is asked for, it is of its files and fits a message."""
+    try:
+        request = codec.decode_request(data)
+    except FrameDecodeError:
+        return
+    if isinstance(request, Console):
+        with tempfile.TemporaryDirectory() as folder:
+            (Path(folder) / "console.log").write_bytes(data)
+            reply = console_piece(Path(folder), request)
+        assert reply.data in data
+        encoded = codec.encode_message(reply)
+        assert len(encoded) < codec.MAX_MESSAGE_BYTES
+        assert codec.decode_reply(encoded) == reply
+
+
 def _hello(data: bytes) -> None:
     try:
         message = codec.decode_upward(data)
@@ -222,6 +240,7 @@ TARGETS: dict[str, Target] = {
     "request": _message(codec.decode_request),
     "reply": _message(codec.decode_reply),
     "ranks": _ranks,
+    "console": _console,
     "payload": _payload,
     "scan": _scan,
     "hello": _hello,
@@ -241,7 +260,7 @@ def seeds(name: str) -> list[bytes]:
     """Good bytes for a target."""
     messages = list(vectors("message").values())
     match name:
-        case "upward" | "downward" | "head" | "request" | "reply" | "hello" | "ranks":
+        case "upward" | "downward" | "head" | "request" | "reply" | "hello" | "ranks" | "console":
             return messages
         case "payload":
             by_name = kinds()

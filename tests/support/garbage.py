@@ -15,8 +15,9 @@ from unilab_metrics.storage.filesystem import boot_id
 from unilab_metrics.storage.records import encode_record
 from unilab_metrics.transport import sockets
 from unilab_schema.codec import MAX_MESSAGE_BYTES, decode_downward, encode_message
-from unilab_schema.control import Batch, Cursor, Fetch, Hello, Reject
+from unilab_schema.control import Batch, Cursor, Hello, Reject
 from unilab_schema.identity import Identity, RunInfo, SourceKey
+from unilab_schema.requests import Fetch
 
 OVERSIZED = bytes(MAX_MESSAGE_BYTES + 1)
 

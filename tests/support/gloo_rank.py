@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import json
 import multiprocessing
+import os
 import sys
 import time
 from multiprocessing.connection import Connection
@@ -71,8 +72,11 @@ def main() -> None:
         int(sys.argv[3]),
         sys.argv[4],
     )
-    dist.init_process_group("gloo")
-    rank, world = dist.get_rank(), dist.get_world_size()
+    # By a file: a port that is free now may be taken before rank 0 listens there.
+    rank, world = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
+    dist.init_process_group(
+        "gloo", init_method=f"file://{out_dir}/gloo", rank=rank, world_size=world
+    )
     publisher = um.init(run_dir=run_dir, algorithm="oracle", task="oracle", backends=())
     ticks = child = None
     if mode == "collector":

@@ -40,6 +40,16 @@ def fold(journal: Journal, *entries: Entry) -> None:
         journal.publish(journal.state.handle(entry))
 
 
+def synced(journal: Journal, mark: object = True) -> object | None:
+    """The mark of a sync, or of the one that runs; raises its error."""
+    journal.start_sync(mark)
+    while journal.is_syncing:
+        done = journal.finished_sync()
+        if done is not None:
+            return done
+    return None
+
+
 @contextmanager
 def opened(directory: Path) -> Iterator[Journal]:
     journal = Journal(directory)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -38,20 +37,21 @@ class Watcher:
         self._context = sockets.context()
         self._socket = sockets.listen(self._context, endpoint)
         self.longest_still_s = 0.0
-        self._update, self._moved_s = -1, time.monotonic()
+        self._update, self._moved_ns = -1, 0
         self._head: Head | None = None
 
     def head(self) -> Head:
-        """The newest announcement; notes for how long the updates stood still."""
+        """The newest announcement; notes for how long the updates stood still, by the
+        aggregator's clock: what lies here unread while others have the processor is no standstill."""
         wait_ms = 30_000 if self._head is None else 0
         while self._socket.poll(wait_ms):
             wait_ms = 0
             self._head = decode_head(self._socket.recv())
-            now_s = time.monotonic()
             if self._head.update > self._update:
                 if self._update >= 0:
-                    self.longest_still_s = max(self.longest_still_s, now_s - self._moved_s)
-                self._update, self._moved_s = self._head.update, now_s
+                    still_s = (self._head.mono_ns - self._moved_ns) / 1e9
+                    self.longest_still_s = max(self.longest_still_s, still_s)
+                self._update, self._moved_ns = self._head.update, self._head.mono_ns
         assert self._head is not None
         return self._head
 

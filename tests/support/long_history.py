@@ -45,7 +45,10 @@ class LongHistory:
         segment_bytes: int = 32 * 1024 * 1024,
         mono_ns: int = 5 * S,
         run: RunInfo | None = None,
+        ahead: float = 1.0,
+        ranks: int = 1,
     ) -> None:
+        """``ahead``: how many times as fast as the slowest of ``ranks`` rank 0 is."""
         self.run_dir = run_dir
         self.bus_dir = private_directory(bus_directory(run_dir))
         self.tags = tags
@@ -55,6 +58,7 @@ class LongHistory:
         self._interval_ns = round(interval_s * S)
         self._segment_bytes = segment_bytes
         self._mono_ns = mono_ns
+        self._ahead, self._ranks = ahead, ranks
         self._number = -1
         self._path = self.bus_dir
         self._file = bytearray()
@@ -82,11 +86,19 @@ class LongHistory:
             values = np.array([self.value(tag, k) for tag in self.tags])
             at_ns = k * self._interval_ns
             update = Update(
-                self.attempt, k, 256 * k, START_UNIX_NS + at_ns, self._mono_ns + at_ns, at_ns / S,
-                1, 1, 0, values.tobytes(),
+                self.attempt, k, 256 * k, START_UNIX_NS + at_ns, self._mono_ns + at_ns,
+                at_ns / S / self._ahead, self._ranks, self._ranks, 0, values.tobytes(),
             )  # fmt: skip
             self.add(update)
             self._binner.add(update, columns, values)
+
+    def begin_again(self, after_s: float) -> None:
+        """Another attempt, a while after the last update."""
+        self.attempt += 1
+        self._mono_ns += round(after_s * S)
+        at_ns = self.iteration * self._interval_ns
+        elapsed_s = at_ns / S / self._ahead
+        self.add(AttemptOpened(self.attempt, START_UNIX_NS + at_ns, self.run, elapsed_s))
 
     def event(self, kind: str, text: str) -> None:
         """Something that rank 0 says now."""

@@ -13,12 +13,13 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-from fault_oracle import Outcome, compare, read_ledgers
+from fault_ledgers import read_ledgers
+from fault_oracle import Outcome, compare
 from fault_rank import STOP_COLLECTORS, STOP_LEARNERS, Settings
 from network_helper import LOST_AFTER_VARIABLE, STRAGGLER_VARIABLE, interpreter
 from two_hosts import Host, TwoHosts
 
-from unilab_metrics.config import BIND_VARIABLE, PYTHON_VARIABLE
+from unilab_metrics.config import AGGREGATOR_LOG_FILE, BIND_VARIABLE, PYTHON_VARIABLE
 from unilab_metrics.errors import ConnectionFileError
 from unilab_metrics.run.summary import read_summary
 from unilab_metrics.storage.lease import is_free, owner_pid
@@ -77,7 +78,7 @@ class NetworkTraining:
         for place in places or (LEARNER_0, LEARNER_1, COLLECTOR_1):
             self._start(place)
 
-    def _start(self, place: str, close_timeout_s: float = 30.0) -> None:
+    def _start(self, place: str, close_timeout_s: float = 60.0) -> None:
         role, _, rank = place.partition("-")
         host = self.host_of(place)
         self._starts += 1
@@ -178,7 +179,7 @@ class NetworkTraining:
 
     # --- the end -------------------------------------------------------------------------
 
-    def finish(self, timeout_s: float = 60.0) -> Outcome:
+    def finish(self, timeout_s: float = 90.0) -> Outcome:
         """Let all of them end in order, and compare what they published with what there is."""
         (self.ledgers / STOP_COLLECTORS).touch()
         self._await(timeout_s, "collector")
@@ -187,6 +188,9 @@ class NetworkTraining:
         until(lambda: read_summary(self.run_dir) is not None, timeout_s)
         until(lambda: is_free(aggregator_lease(self.run_dir)), timeout_s)
         self.ended_mono_ns = time.monotonic_ns()
+        # Shown with a failure.
+        print(*map(self.words_of, self.processes), sep="")
+        print((bus_directory(self.run_dir) / AGGREGATOR_LOG_FILE).read_text(errors="replace"))
         return compare(self)
 
     def _await(self, timeout_s: float, role: str) -> None:
@@ -203,7 +207,7 @@ class NetworkTraining:
         return [path.parent for path in self.hosts.b.spools.glob("*/*/lease")]
 
 
-def until(condition: Callable[[], Any], timeout_s: float = 30.0) -> None:
+def until(condition: Callable[[], Any], timeout_s: float = 60.0) -> None:
     deadline_s = time.monotonic() + timeout_s
     while not condition():
         assert time.monotonic() < deadline_s, "did not happen in time"

@@ -56,6 +56,10 @@ class Told:
     durable: int
 
 
+FOLDING_NS = 50_000_000
+"""Of each entry: a snapshot is due after some twenty."""
+
+
 class ModelAggregator:
     """One life. Raises ``Crash`` out of any method when the schedule says so."""
 
@@ -98,6 +102,7 @@ class ModelAggregator:
 
     def _fold(self, entry: Entry, records: list[Record] | None = None) -> None:
         self.journal.append(entry)
+        self.journal.snapshots.folded(FOLDING_NS)
         late = self.state.data.late_values
         self.journal.publish(self.state.handle(entry, records))
         if isinstance(entry, AcceptedBatch):

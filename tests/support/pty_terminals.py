@@ -20,18 +20,23 @@ from collections.abc import Callable, Sequence
 import pytest
 from terminal_screen import TerminalScreen
 
-PATIENCE_S = 30.0
-_TAKE_TERMINAL = (
-    "import fcntl, os, sys, termios; fcntl.ioctl(0, termios.TIOCSCTTY, 0);"
-    "os.execvp(sys.argv[1], sys.argv[1:])"
-)
+PATIENCE_S = 60.0
+_TAKE_TERMINAL = "import fcntl, os, sys, termios; fcntl.ioctl(0, termios.TIOCSCTTY, 0);"
+_GO_BEHIND = "os.setpgid(0, 0) if os.fork() == 0 else (os.wait(), os._exit(0));"
+_BEGIN = "os.execvp(sys.argv[1], sys.argv[1:])"
 
 
 class PtyTerminal:
     """A terminal window: a program that leads a session of its own, and a screen."""
 
+    GO_WHERE = ""
+
     def __init__(
-        self, *command: str, columns: int = 100, rows: int = 30, **environ: str | None
+        self,
+        *command: str,
+        columns: int = 100,
+        rows: int = 30,
+        **environ: str | None,
     ) -> None:
         """``environ``: beside the test's own; ``None`` takes a variable away."""
         self.screen = TerminalScreen(columns, rows)
@@ -40,7 +45,7 @@ class PtyTerminal:
         self.before = termios.tcgetattr(self._other)
         wanted = os.environ | {"TERM": "xterm-256color", "LANG": "C.UTF-8"} | environ
         self.process = subprocess.Popen(
-            [sys.executable, "-c", _TAKE_TERMINAL, *command],
+            [sys.executable, "-c", _TAKE_TERMINAL + self.GO_WHERE + _BEGIN, *command],
             stdin=self._other,
             stdout=self._other,
             stderr=self._other,
@@ -64,6 +69,11 @@ class PtyTerminal:
             except OSError:  # nobody holds the other end
                 return
             timeout_s = 0.0
+
+    def pass_over(self) -> None:
+        """Take what has been written and show nothing of it, which is much cheaper."""
+        while select.select([self._main], [], [], 0.0)[0]:
+            os.read(self._main, 65536)
 
     def until(self, done: Callable[[], object], timeout_s: float = PATIENCE_S) -> None:
         deadline_s = time.monotonic() + timeout_s
@@ -120,6 +130,12 @@ class PtyTerminal:
         fcntl.ioctl(self._other, termios.TIOCSWINSZ, size)
 
 
+class BackgroundTerminal(PtyTerminal):
+    """The same, in a process group that is not in front."""
+
+    GO_WHERE = _GO_BEHIND
+
+
 class ShellTerminal(PtyTerminal):
     """A terminal window with an interactive shell that has job control."""
 
@@ -147,9 +163,18 @@ class ShellTerminal(PtyTerminal):
 
     def run(self, line: str) -> None:
         """Enter a line and wait until it is done."""
-        before = self.screen.written.count(self.PROMPT.encode())
+        before = self.prompts()
         self.enter(line)
-        self.until(lambda: self.screen.written.count(self.PROMPT.encode()) > before)
+        self.until_prompted(before)
+
+    def prompts(self) -> int:
+        """How often the shell has asked for a line so far."""
+        return self.screen.written.count(self.PROMPT.encode())
+
+    def until_prompted(self, before: int) -> None:
+        """Once the shell asks for a line again, on whatever screen: the terminal is as it has it
+        then. What is typed before may come to nothing, as no one makes a line of it."""
+        self.until(lambda: self.prompts() > before)
 
     def _last_line(self) -> str:
         return next((line for line in reversed(self.screen.lines) if line), "")

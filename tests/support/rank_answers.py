@@ -7,9 +7,10 @@ import random
 import struct
 from collections.abc import Mapping
 
-from unilab_schema.control import Epoch, RankValues
+from unilab_schema.control import Epoch
 from unilab_schema.identity import COLLECTOR, LEARNER, SourceKey
 from unilab_schema.rank_values import RankRow, RankSpread
+from unilab_schema.requests import RankValues
 from unilab_sidecar.questions import Answer, RanksQuestion
 from unilab_sidecar.rank_table import RankStore, RankTable
 

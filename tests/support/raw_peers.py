@@ -20,7 +20,11 @@ def open_raw(endpoint: str, timeout_s: float = 2.0) -> socket.socket:
     if endpoint.startswith("ipc://"):
         made = socket.socket(socket.AF_UNIX)
         made.settimeout(timeout_s)
-        made.connect(endpoint[len("ipc://") :])
+        try:
+            made.connect(endpoint[len("ipc://") :])
+        except OSError:
+            made.close()
+            raise
     else:
         address = parse_tcp(endpoint)
         made = socket.create_connection((address.host, address.port), timeout_s)

@@ -12,6 +12,9 @@ from typing import Any
 
 import psutil
 
+from unilab_metrics.config import RUN_SUMMARY_FILE
+from unilab_metrics.outcome import COMPLETED
+from unilab_metrics.run.meeting.launch_file import sweep_launches
 from unilab_metrics.run.summary import read_summary
 from unilab_metrics.run.verifying.event_points import held_position, marked_points
 from unilab_metrics.run.verifying.verify import Verified, verify_run
@@ -19,7 +22,7 @@ from unilab_metrics.storage.lease import is_free
 from unilab_metrics.storage.places import held_bytes, runtime_directory, spool_root
 from unilab_metrics.transport.rendezvous import aggregator_lease
 
-DRAIN_S = 30.0
+DRAIN_S = 60.0
 """Patience of a test, and no promise: what is promised within a time has a bound of its own where it
 is tested. A failure waits this long, a success on a busy machine may take more than ten seconds."""
 
@@ -51,6 +54,23 @@ def until(condition: Callable[[], Any], timeout_s: float = DRAIN_S) -> None:
     while not condition():
         assert time.monotonic() < deadline_s, "did not happen in time"
         time.sleep(0.02)
+
+
+def fastest_s(measure: Callable[[], float], promised_s: float, tries: int = 5) -> float:
+    """What ``measure`` gives, the least of several times unless the first is below
+    ``promised_s``: a busy machine makes anything slow now and then, and what is slow of itself is
+    so each time."""
+    least_s = measure()
+    while least_s >= promised_s and (tries := tries - 1):
+        least_s = min(least_s, measure())
+    return least_s
+
+
+def summary_s(run_dir: Path, since_s: float) -> float:
+    """How long after a time of day the run's summary was written; waits for it. By the file's own
+    time: what a test takes to notice it does not count."""
+    until(lambda: read_summary(run_dir) is not None)
+    return (run_dir / RUN_SUMMARY_FILE).stat().st_mtime - since_s
 
 
 def only_run(logs: Path) -> Path:
@@ -87,6 +107,9 @@ def whole(run_dir: Path, *, is_restartable: bool = False) -> Verified:
     until(lambda: held_bytes(spool_root()) == 0)
     until(lambda: not any(path.is_socket() for path in runtime_directory().iterdir()))
     if not is_restartable:
+        if (read_summary(run_dir) or {}).get("status") != COMPLETED:
+            # That of a rank 0 which needs more than a second to end is left to whoever comes by.
+            sweep_launches()
         until(lambda: list(runtime_directory().iterdir()) == list(spool_root().iterdir()) == [])
     return verified
 

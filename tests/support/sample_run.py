@@ -19,23 +19,18 @@ from unilab_metrics.subscribe.asking import NoAnswer
 from unilab_metrics.subscribe.earlier_runs import EarlierRuns
 from unilab_metrics.subscribe.history import HistoryRecord
 from unilab_metrics.subscribe.past_files import Stretch
-from unilab_schema.control import (
-    BackendStatus,
-    Blocks,
-    Epoch,
-    Head,
-    RankValues,
-    Snapshot,
-    SourceStatus,
-)
+from unilab_schema.control import BackendStatus, Epoch, Head, SourceFigures, SourceStatus
 from unilab_schema.frames import EventFrame
 from unilab_schema.identity import RunInfo, SourceKey
+from unilab_schema.requests import Blocks, Console, ConsolePiece, RankValues, Snapshot
 from unilab_schema.updates import AttemptOpened, EventUpdate, RunEnded, Update
 from unilab_sidecar.batch import Batch
 
 RUN = RunInfo("sac", "cart_pole_balance", "numpy", "env_steps", 3000, strict=True, world_size=2)
 START_UNIX_NS = 1_772_000_000_000_000_000
 WALL_S = 0.054
+A_SECOND = 18
+"""Iterations, about."""
 
 
 def pack(values: list[float]) -> bytes:
@@ -148,7 +143,8 @@ class SampleRun:
         keys = [SourceKey(rank, role) for rank in (0, 1) for role in ("learner", "collector")]
         sources = tuple(
             SourceStatus(key, 48211 + 7 * place, "node-a", state, 0.05 if state == "live" else 41.0,
-                         0.08 if state == "live" else 42.0, self.sequence, 0)
+                         0.08 if state == "live" else 42.0, self.sequence, 0,
+                         figures=self._figures(place))
             for place, (key, state) in enumerate(zip(keys, states, strict=True))
         )  # fmt: skip
         writer = BackendStatus("tensorboard", "running", max(self.sequence - 4, 0), 48240)
@@ -166,6 +162,14 @@ class SampleRun:
             ended=self.ended,
         )
 
+    def _figures(self, place: int) -> SourceFigures:
+        """Now and then a frame waits, and a commit takes a little longer."""
+        wave = math.sin(self.iteration / 25 + place)
+        calls = self.sequence * (1 if place % 2 else 8)
+        return SourceFigures(
+            int(2 + 2 * wave), calls, calls * (9_000 + 3_000 * place), 6.0 + 3 * wave + place
+        )
+
     def batch(self, *records: HistoryRecord, **more: object) -> Batch:
         return Batch(tuple(records), self.head(), connected=True, head_age_s=0.05, **more)  # type: ignore[arg-type]
 
@@ -177,14 +181,38 @@ class SampleRun:
         return HistoryRecord(self.sequence, entry, tags)  # type: ignore[arg-type]
 
 
-def whole_run(iterations: int = 1240) -> tuple[SampleRun, list[Batch]]:
-    """A run in the middle of its training, with a few events."""
-    run = SampleRun()
+def node_of(iteration: int) -> dict[str, float]:
+    """What the aggregator samples once a second: two GPUs, and a container with a quota."""
+    gib, wave = 2.0**30, math.sin(iteration / 40)
+    values = {
+        "Node/0/cpu_percent": 43.0 + 4 * wave,
+        "Node/0/cpu_quota_processors": 16.0,
+        "Node/0/memory_used_bytes": (21.4 + 0.001 * iteration) * gib,
+        "Node/0/memory_total_bytes": 64 * gib,
+    }
+    for index in (0, 1):
+        place = f"Node/0/gpu{index}"
+        values |= {
+            f"{place}/util_percent": 87.0 - 3 * index + 2 * wave,
+            f"{place}/memory_used_bytes": (11.3 + 0.4 * index) * gib,
+            f"{place}/memory_total_bytes": 80 * gib,
+            f"{place}/temperature_c": 64.0 - 2 * index + wave,
+            f"{place}/power_w": 231.0 - 6 * index + 5 * wave,
+        }
+    return values
+
+
+def whole_run(
+    iterations: int = 1240, *, info: RunInfo = RUN, after: int = 0
+) -> tuple[SampleRun, list[Batch]]:
+    """A run in the middle of its training, with a few events; resumed at an iteration."""
+    run = SampleRun(run=info)
+    run.iteration = after
     batches = [run.batch(run.open_attempt())]
     batches.append(run.batch(run.event("status", "warm-up: 5120 of 5120 replay rows", fill=1.0)))
     batches.append(run.batch(run.event("training_started", "")))
-    for iteration in range(1, iterations + 1):
-        records = [run.update()]
+    for iteration in range(after + 1, after + iterations + 1):
+        records = [run.update(node_of(iteration) if iteration % A_SECOND == 1 else None)]
         if iteration % 500 == 0:
             records.append(run.event("checkpoint", f"checkpoint model_{iteration}.pt"))
         batches.append(run.batch(*records))
@@ -222,6 +250,10 @@ class FakeSource:
 
     cursor: int | None = None
     restarts = 0
+    reads_files = True
+    lost_entries = passed_over = 0
+    keeps_up = False
+    late_s = 0.0
     earlier = EarlierRuns(None)
 
     def newest(self) -> int:
@@ -230,13 +262,19 @@ class FakeSource:
     def ranks(self, tags: tuple[str, ...]) -> RankValues | NoAnswer | None:
         return NoAnswer("nobody to ask")
 
+    def console(self, asked: Console) -> ConsolePiece | NoAnswer | None:
+        return ConsolePiece(0, begins=True)
+
     def pace(self, speed: float | None, to: int | None, *, is_paused: bool | None) -> None:
         return None
 
     def bins(self, tags: tuple[str, ...], after: int) -> Blocks | NoAnswer | None:
         return NoAnswer("nobody to ask")
 
-    def stretch(self, after: int, limit: int) -> Stretch | NoAnswer | None:
+    def stretch(
+        self, after: int, limit: int, tags: tuple[str, ...] = (), kinds: tuple[int, ...] = ()
+    ) -> Stretch | NoAnswer | None:
+        del tags, kinds
         return NoAnswer("nobody to ask")
 
     def close(self) -> None:

@@ -5,10 +5,12 @@ from __future__ import annotations
 import struct
 from collections.abc import Mapping
 
+from msgspec import structs
+
 from unilab_metrics.subscribe.history import HistoryRecord
-from unilab_schema.control import Epoch, Head
+from unilab_schema.control import Epoch, Head, SourceStatus
 from unilab_schema.frames import EventFrame
-from unilab_schema.identity import RunInfo, SourceKey
+from unilab_schema.identity import LEARNER, RunInfo, SourceKey
 from unilab_schema.updates import EventUpdate, Supplement, Update
 from unilab_sidecar.batch import Batch
 from unilab_sidecar.picture import Picture
@@ -64,6 +66,18 @@ def head(mono_s: float, *, run: RunInfo = SAC, ended: str | None = None, attempt
     return Head(
         EPOCH, 1, 1, attempt, run, "run", (), (), round(mono_s * S), round(mono_s * S), ended
     )
+
+
+def learner(
+    rank: int, iteration: int | None, state: str = "live", age_s: float = 0.1
+) -> SourceStatus:
+    return SourceStatus(
+        SourceKey(rank, LEARNER), 1, "h", state, age_s, age_s, 5, 0, iteration=iteration
+    )
+
+
+def announced(training_s: float, *sources: SourceStatus, mono_s: float = 15.0) -> Head:
+    return structs.replace(head(mono_s), sources=sources, training_s=training_s)
 
 
 def picture(*records: HistoryRecord, at: Head | None = None, age_s: float = 0.0) -> Picture:

@@ -14,7 +14,7 @@ from typing import Any
 
 import case_runs
 import pytest
-from real_runs import until
+from real_runs import DRAIN_S, until
 
 from unilab_metrics.errors import UnilabMetricsError
 from unilab_metrics.subscribe.subscriber import Subscriber
@@ -24,6 +24,7 @@ from unilab_schema.control import Head
 PROGRAM = """
 import json, resource, sys, time
 import unilab_metrics as um
+import unilab_metrics.run.session  # else a part of init()
 
 run_dir, file_bytes = sys.argv[1], int(sys.argv[2])
 if file_bytes:
@@ -178,14 +179,14 @@ def watched(run_dir: Path) -> Generator[Subscriber, None, None]:
             found.append(Subscriber.attach(run_dir))
         return bool(found)
 
-    until(attach, 20.0)
+    until(attach)
     try:
         yield found[0]
     finally:
         found[0].close()
 
 
-def head_with(viewer: Subscriber, condition: Any, timeout_s: float = 20.0) -> Head:
+def head_with(viewer: Subscriber, condition: Any, timeout_s: float = DRAIN_S) -> Head:
     """The first announcement of which the condition is true."""
     found: list[Head] = []
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,9 @@ from unilab_metrics.storage.records import scan
 from unilab_metrics.storage.spool_reader import SpoolReader
 from unilab_schema.codec import RecordKind, decode_payload
 from unilab_schema.identity import RunInfo, SourceKey
+
+Make = Callable[..., Publisher]
+"""The fixture ``make``."""
 
 
 def spooled_publisher(
@@ -52,3 +56,7 @@ def of_kind(publisher: Publisher, kind: RecordKind) -> list[Any]:
 
 def values_of(publisher: Publisher) -> list[dict[str, float]]:
     return decode_values(payloads_of(publisher))
+
+
+def warnings_of(publisher: Publisher) -> list[str]:
+    return [e.text for e in of_kind(publisher, RecordKind.EVENT) if e.kind == "warning"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
+import time
 from collections.abc import Awaitable, Callable
 from html import unescape
 from typing import Any
@@ -14,7 +15,10 @@ from textual.pilot import Pilot
 from unilab_sidecar.app import SidecarApp
 from unilab_sidecar.batch import Batch
 from unilab_sidecar.feed import Feed
+from unilab_sidecar.picture_drawing import drawn
+from unilab_sidecar.questions import Question
 
+PATIENCE_S = 30.0
 Steps = Callable[[SidecarApp, Pilot[Any]], Awaitable[None]]
 
 
@@ -24,6 +28,11 @@ class StillFeed(Feed):
     def __init__(self, batches: list[Batch]) -> None:
         super().__init__(lambda: pytest.fail("nobody attaches"), wait_for_bus=False)
         self.batches = batches
+        self.asked: list[Question] = []
+
+    def ask(self, question: Question) -> None:
+        """Nobody answers."""
+        self.asked.append(question)
 
     def run(self) -> None:
         """Returns at once."""
@@ -59,10 +68,17 @@ def screen_text(app: SidecarApp) -> str:
     return "\n".join(strip.text for strip in app.screen._compositor.render_strips())
 
 
+async def until_shown(app: SidecarApp, pilot: Pilot[Any], words: str) -> None:
+    """What comes with a timer, or after a layout."""
+    deadline_s = time.monotonic() + PATIENCE_S
+    while words not in screen_text(app):
+        assert time.monotonic() < deadline_s, f"{words!r} is not on\n{screen_text(app)}"
+        await pilot.pause(0.02)
+
+
 def normalised(svg: str) -> str:
-    """Without the number of the export, the fonts' addresses and the versions' blanks."""
-    svg = re.sub(r"terminal-\d+", "terminal", svg)
-    return re.sub(r"\s*@font-face \{.*?\}", "", svg, flags=re.DOTALL)
+    """As somebody gets it who presses ``s``, without the number of the export."""
+    return drawn(re.sub(r"terminal-\d+", "terminal", svg))
 
 
 def words(svg: str) -> list[str]:

@@ -51,6 +51,10 @@ class Tmux:
         """A format variable of the pane, such as ``alternate_on`` or ``pane_pid``."""
         return self._ask("display-message", "-p", f"#{{{name}}}").strip()
 
+    def panes(self) -> list[str]:
+        """The size of each pane of the window, such as ``80x24``."""
+        return self._ask("list-panes", "-F", "#{pane_width}x#{pane_height}").splitlines()
+
     def until(self, done: Callable[[], object], timeout_s: float = PATIENCE_S) -> None:
         deadline_s = time.monotonic() + timeout_s
         while not done():

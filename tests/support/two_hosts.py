@@ -31,6 +31,7 @@ _BOOT_ID = "/proc/sys/kernel/random/boot_id"
 _DIRECTORIES = {
     "HOME": "home",
     "XDG_RUNTIME_DIR": "run",
+    "UNILAB_METRICS_RUNTIME": "sockets",
     "XDG_STATE_HOME": "state",
     "UNILAB_METRICS_SPOOL": "spool",
     "TMPDIR": "tmp",
@@ -79,9 +80,9 @@ class Host:
     def settle(self, *, own_kernel: bool = True) -> None:
         """Once its namespaces are there: what tells it apart from the other host.
         ``own_kernel``: whether it has a boot id of its own."""
-        own = [os.readlink(f"/proc/self/ns/{kind}") for kind in ("net", "mnt", "uts")]
-        deadline_s = time.monotonic() + 10
-        while any(os.readlink(f"/proc/{self.pid}/ns/{k}") in own for k in ("net", "mnt", "uts")):
+        # Until the very end of its start its mounts might be everybody's.
+        deadline_s = time.monotonic() + 30
+        while Path(f"/proc/{self.pid}/comm").read_text() != "sleep\n":
             assert time.monotonic() < deadline_s
             assert self._anchor.poll() is None
             time.sleep(0.01)
@@ -142,7 +143,7 @@ class Host:
             with suppress(psutil.Error):
                 process.kill()
         for process in self.processes:
-            process.wait(10)
+            process.wait(30)
 
     def close(self) -> None:
         """Nothing of it stays; the namespaces go with their last process."""
@@ -154,7 +155,7 @@ class Host:
                     with suppress(OSError):
                         pipe.close()
         self._anchor.kill()
-        self._anchor.wait(10)
+        self._anchor.wait(30)
 
 
 class TwoHosts:

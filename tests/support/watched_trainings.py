@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
 from pathlib import Path
@@ -70,12 +71,21 @@ class PrintingTraining:
 
     def process(self) -> psutil.Process:
         """The training itself, under whatever launcher."""
-        (found,) = [p for p in processes("-c") if PRINTING in p.cmdline()[:3]]
+        (found,) = trainers()
         return found
 
     def goes_on(self, terminal: PtyTerminal, by: int = 10) -> None:
         so_far = self.iterations()
         terminal.until(lambda: self.iterations() >= so_far + by)
+
+
+def trainers() -> list[psutil.Process]:
+    """The trainings that print, without what launches them; one may end while it is looked at."""
+    found: list[psutil.Process] = []
+    for process in processes(PRINTING):
+        with contextlib.suppress(psutil.Error):
+            found += [process] if PRINTING in process.cmdline()[:3] else []
+    return found
 
 
 def started(word: str) -> psutil.Process:
@@ -85,7 +95,8 @@ def started(word: str) -> psutil.Process:
 
 
 def until_screen(terminal: PtyTerminal) -> None:
-    terminal.until(lambda: terminal.screen.is_alternate and terminal.is_raw())
+    """Once a launcher, a training, its aggregator and a sidecar have started one after the other."""
+    terminal.until(lambda: terminal.screen.is_alternate and terminal.is_raw(), 90.0)
     terminal.until_shown("iter ")
 
 

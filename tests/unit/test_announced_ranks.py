@@ -21,6 +21,7 @@ class Clock:
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.now_s = 1000.0
         monkeypatch.setattr(newcomers.time, "monotonic_ns", lambda: int(self.now_s * 1e9))
+        monkeypatch.setattr(newcomers.time, "monotonic", lambda: self.now_s)
 
 
 def alone(learners: int = 2) -> PaperRun:

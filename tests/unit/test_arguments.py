@@ -13,7 +13,7 @@ import pytest
 import unilab_metrics as um
 from unilab_metrics.aggregate.folding.limits import identity_fault
 from unilab_metrics.publish.opening import new_identity, open_publisher
-from unilab_metrics.run import arguments
+from unilab_metrics.run import arguments, session
 from unilab_schema.codec import MAX_STEP, RecordKind, decode_payload, encode_payload
 from unilab_schema.identity import (
     MAX_INSTANCES,
@@ -62,6 +62,10 @@ MISTAKES: list[tuple[dict[str, Any], str]] = [
     ({"bind": 5555}, "bind 5555: must be a string"),
     ({"bind": "nowhere"}, "bind: "),
     ({"sidecar": "always"}, "no sidecar 'always'; there are: "),
+    ({"alerts": ["Loss/a"]}, "alert rule 'Loss/a', position 7: expected one of"),
+    ({"alerts": "Loss/a > 1"}, "alerts must be a list of texts"),
+    ({"alert_webhook": "example.org"}, "the alert webhook must be a URL"),
+    ({"reward_tag": 3}, "reward_tag 3: must be a string"),
     ({"run_dir": 3}, "run_dir 3: must be a path"),
     ({"run_dir": "a\0b"}, "run_dir .*: a path holds no null character"),
     ({"log_root": b"logs"}, "log_root b'logs'"),
@@ -133,3 +137,20 @@ def test_an_identity_that_no_aggregator_would_read_gets_no_spool(tmp_path: Path)
             SourceKey(0, "learner"), run, launch_directory=tmp_path, find_bus=lambda: None
         )
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    "said", [f"x > 1 for {'9' * 400} iterations", ";".join(f"x > {n}" for n in range(70)), "x"]
+)
+def test_a_mistake_in_the_rules_of_the_environment_is_warned_of_and_left_out(said: str):
+    with pytest.warns(RuntimeWarning, match="UNILAB_METRICS_ALERTS"):
+        kept = session._alerts(["a > 1"], {"UNILAB_METRICS_ALERTS": said})  # pyright: ignore[reportPrivateUsage]
+    assert kept == ("a > 1",)
+
+
+def test_rules_of_the_environment_beyond_what_a_run_may_have_are_left_out():
+    own = [f"a > {n}" for n in range(40)]
+    said = ";".join(f"b > {n}" for n in range(40))
+    with pytest.warns(RuntimeWarning, match="at most 64"):
+        kept = session._alerts(own, {"UNILAB_METRICS_ALERTS": said})  # pyright: ignore[reportPrivateUsage]
+    assert kept == tuple(own)

@@ -7,6 +7,7 @@ from typing import Any
 from unilab_metrics.subscribe.asking import (
     AGAIN_S,
     GIVE_UP_S,
+    LET_GO_S,
     Asking,
     NoAnswer,
     Question,
@@ -14,8 +15,9 @@ from unilab_metrics.subscribe.asking import (
     ranks_question,
 )
 from unilab_schema.codec import MAX_MESSAGE_BYTES, encode_message
-from unilab_schema.control import Epoch, Head, History, Ranks, RankValues
+from unilab_schema.control import Epoch, Head
 from unilab_schema.identity import RunInfo
+from unilab_schema.requests import Fetch, History, Ranks, RankValues, Updates
 
 EPOCH = Epoch(b"j" * 16, 1)
 
@@ -26,6 +28,10 @@ def head(*answers: str) -> Head:
 
 def values(request: int, left_out: int = 0) -> RankValues:
     return RankValues(request, EPOCH, 1, 0, 1, (), (), (), left_out)
+
+
+def updates(request: int) -> Updates:
+    return Updates(request, EPOCH, 1, (), b"")
 
 
 class Line:
@@ -67,6 +73,29 @@ def test_the_newest_question_of_a_kind_counts() -> None:
     assert line.put(Ranks(0, ("b",))) is None
     line.asking.heed(values(6))
     assert line.put(Ranks(0, ("b",))) == values(6)
+
+
+def test_two_who_fetch_take_turns() -> None:
+    line = Line()
+    one, other = Fetch(0, 1), Fetch(0, 2)
+    for _ in range(3):
+        assert line.put(one) is None
+        assert line.put(other) is None
+    assert line.sent == [Fetch(5, 1)]
+    line.asking.heed(updates(5))
+    assert line.put(one) == updates(5)
+    assert line.put(other) is None
+    assert line.put(Fetch(0, 3)) is None
+    line.asking.heed(updates(6))
+    assert line.put(other) == updates(6)
+
+
+def test_a_fetch_that_nobody_waits_for_any_more_keeps_nobody_waiting() -> None:
+    line = Line()
+    line.put(Fetch(0, 1), 0.0)
+    assert line.put(Fetch(0, 2), LET_GO_S / 2) is None
+    line.put(Fetch(0, 2), LET_GO_S)
+    assert line.sent == [Fetch(5, 1), Fetch(6, 2)]
 
 
 def test_kinds_do_not_disturb_each_other() -> None:

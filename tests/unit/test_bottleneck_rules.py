@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from typing import get_args
 
 import pytest
+from bottleneck_runs import rule_of, sac, with_share
 from hypothesis import given
 from hypothesis import strategies as st
 
-from unilab_schema.bottleneck import THRESHOLDS, Bottleneck, Rule, bottleneck
+from unilab_schema.bottleneck import THRESHOLDS, Rule, bottleneck
 from unilab_schema.phases import collector_phases, learner_phases
 
 RULES: tuple[Rule, ...] = get_args(Rule)
@@ -19,31 +19,6 @@ TAGS = [
     for algorithm in ("sac", "appo", "ppo")
     for phase in (*learner_phases(algorithm), *collector_phases(algorithm))
 ] + ["Perf/iteration_time", "Train/replay_ingress_depth", "Train/replay_ingress_occupancy"]
-
-
-def sac(
-    *,
-    learner: Mapping[str, float] | None = None,
-    collector: Mapping[str, float] | None = None,
-    **more: float,
-) -> dict[str, float]:
-    """A healthy iteration of 100 ms and a healthy cycle of 100 ms, in percent of each; what is
-    not given of the wall is Learning, and of the cycle waiting for actions."""
-    phases = {
-        "collector_wait": 2.0, "inference": 6.0, "collector_release": 1.0,
-        "replay_batch_wait": 0.1, "replay_sample": 2.0,
-    } | dict(learner or {})  # fmt: skip
-    ticks = {
-        "inference_request": 1.0, "env_step": 10.0, "transition_extract": 1.0,
-        "replay_write": 2.0, "metrics_publish": 0.5,
-    } | dict(collector or {})  # fmt: skip
-    values = {f"Perf/learner_{name}_ms": ms for name, ms in phases.items()}
-    values["Perf/learning_time"] = (100.0 - sum(phases.values())) / 1e3
-    values["Perf/iteration_time"] = 0.1
-    values["Perf/replay_ingress_h2d_submit_ms"] = 0.2
-    values |= {f"Perf/collector_{name}_ms": ms for name, ms in ticks.items()}
-    values.setdefault("Perf/collector_learner_action_wait_ms", 100.0 - sum(ticks.values()))
-    return values | {f"Perf/{name}": value for name, value in more.items()}
 
 
 def appo(wait_ms: float) -> dict[str, float]:
@@ -56,28 +31,6 @@ def appo(wait_ms: float) -> dict[str, float]:
         "Perf/collector_env_step_ms": 2.0,
         "Perf/collection_time": 0.12,
     }
-
-
-def with_share(rule: Rule, percent: float) -> dict[str, float]:
-    """A run in which the rule's own share is ``percent`` and nothing else stands out."""
-    if rule == "collector":
-        return sac(learner={"collector_wait": percent})
-    if rule == "inference":
-        return sac(learner={"inference": percent})
-    if rule == "prefetch":
-        return sac(learner={"replay_batch_wait": percent})
-    if rule == "ingress":
-        return sac(collector={"replay_write": percent, "env_step": 1.0})
-    if rule == "submit":
-        return sac(replay_ingress_h2d_submit_ms=percent)
-    rest = (100.0 - percent) / 5
-    names = ("collector_wait", "inference", "collector_release", "replay_batch_wait",
-             "replay_sample")  # fmt: skip
-    return sac(learner=dict.fromkeys(names, rest), collector={"env_step": 2.0})
-
-
-def rule_of(found: Bottleneck | None) -> Rule | None:
-    return None if found is None else found.rule
 
 
 @pytest.mark.parametrize("rule", RULES)
@@ -120,7 +73,8 @@ def test_the_line_has_its_numbers_and_where_to_look_first() -> None:
     found = bottleneck(sac(replay_ingress_h2d_submit_ms=52.0), "sac")
     assert found is not None
     assert found.text == (
-        "Replay H2D Submit 52.0 ms, 52.0 % of Iter Wall; Replay Batch Wait 0.10 ms, "
+        "Replay H2D Submit 52.0 ms in the background, as long as 52.0 % of Iter Wall; "
+        "Replay Batch Wait 0.10 ms, "
         "0.1 % of Iter Wall; no iteration time lost; "
         "look at Perfetto, GPU copy, ingress commit, overlaps"
     )
@@ -158,6 +112,29 @@ def test_full_ingress_slots_are_in_the_evidence() -> None:
     found = bottleneck(values, "sac")
     assert found is not None
     assert "1.9 of 2 ingress slots used" in found.text
+
+
+def test_free_ingress_slots_are_not_what_to_look_at_first() -> None:
+    depth = {"Train/replay_ingress_depth": 2.0}
+    for used, first in ((0.0, "transition post-processing"), (1.9, "ingress slots")):
+        found = bottleneck(
+            with_share("ingress", 60.0) | depth | {"Train/replay_ingress_occupancy": used}, "sac"
+        )
+        assert found is not None
+        assert found.look[0] == first
+    unknown = bottleneck(with_share("ingress", 60.0), "sac")
+    assert unknown is not None
+    assert unknown.look[0] == "ingress slots"
+
+
+def test_a_long_submit_stays_on_the_screen_until_the_wait_for_batches_takes_its_place() -> None:
+    for wait, rule, costs_time in (
+        (4.0, "submit", False), (7.0, "submit", None), (11.0, "prefetch", True)
+    ):  # fmt: skip
+        values = sac(learner={"replay_batch_wait": wait}, replay_ingress_h2d_submit_ms=60.0)
+        found = bottleneck(values, "sac", shown="submit")
+        assert found is not None
+        assert (found.rule, found.costs_time) == (rule, costs_time)
 
 
 def test_writing_costs_time_once_the_learner_waits_for_it() -> None:

@@ -134,3 +134,13 @@ def test_the_newest_word_of_a_source_on_its_troubles_counts() -> None:
     run.fold(one.batch(End("completed", 0, 0, {}, {"store_unusable": 3})))
     ended = run.state.data.sources[one.index]
     assert (ended.drops, ended.troubles) == ({}, {"store_unusable": 3})
+
+
+def test_what_a_node_says_joins_the_update_that_it_was_told_with() -> None:
+    run, zero, one, _ = two_ranks()
+    tag = "Node/0/cpu_percent"
+    for k, node in ((1, {tag: 43.0}), (2, {})):
+        # Nobody else has this name.
+        run.fold(zero.iteration(k, {"a": 1.0}), one.iteration(k, {"a": 1.0, tag: 99.0}))
+        sealed(run, k, BusNews(node=node))
+    assert [values.get(tag) for _, values in run.updates()] == [43.0, None]

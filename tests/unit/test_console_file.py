@@ -55,6 +55,23 @@ def test_what_a_full_disk_cost_is_said_once_there_is_room(
     )
 
 
+@pytest.mark.parametrize("is_removed", [False, True])
+def test_a_file_that_was_taken_away_is_followed_by_a_new_one(
+    tmp_path: Path, is_removed: bool
+) -> None:
+    now_s = 0.0
+    console = ConsoleFile(tmp_path, clock=lambda: now_s)
+    console.append(b"before\n")
+    (tmp_path / CONSOLE_FILE).rename(tmp_path / "mine.log")
+    if is_removed:
+        (tmp_path / "mine.log").unlink()
+    now_s = 2.0
+    console.append(b"after\n")
+    console.close()
+    assert (tmp_path / CONSOLE_FILE).read_bytes() == b"after\n"
+    assert is_removed or (tmp_path / "mine.log").read_bytes() == b"before\n"
+
+
 def test_a_directory_that_is_not_there_costs_the_output_only(tmp_path: Path) -> None:
     console = ConsoleFile(tmp_path / "missing")
     console.append(b"one\n")

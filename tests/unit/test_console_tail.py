@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
-from unilab_metrics.config import CONSOLE_FILE, EARLIER_CONSOLE_FILE
 from unilab_metrics.console_tail import MAX_LINE_CHARS, plain_line, tail_lines
-from unilab_metrics.subscribe.console import ConsoleReader, read_console
 
 
 @pytest.mark.parametrize(
@@ -42,31 +38,3 @@ def test_a_long_line_is_cut_visibly() -> None:
     line = plain_line("x" * 3 * MAX_LINE_CHARS)
     assert len(line) == MAX_LINE_CHARS
     assert line.endswith("…")
-
-
-def test_the_end_of_a_huge_console_log(run_dir: Path) -> None:
-    (run_dir / CONSOLE_FILE).write_bytes(b"x" * 99 + b"\n" + b"noise\n" * 200_000 + b"the end\n")
-    assert read_console(run_dir, 1) == ["the end"]
-
-
-def test_the_earlier_file_goes_before_one_that_has_just_begun(run_dir: Path) -> None:
-    (run_dir / EARLIER_CONSOLE_FILE).write_bytes(b"one\nbegun ")
-    (run_dir / CONSOLE_FILE).write_bytes(b"and ended\nthree\n")
-    assert read_console(run_dir, 5) == ["one", "begun and ended", "three"]
-
-
-def test_no_log_has_no_lines(run_dir: Path) -> None:
-    assert read_console(run_dir, 5) == []
-    (run_dir / CONSOLE_FILE).mkdir()
-    assert read_console(run_dir, 5) == []
-
-
-def test_a_reader_reads_only_what_has_changed(run_dir: Path) -> None:
-    reader = ConsoleReader(run_dir)
-    assert reader.poll(5) == []
-    assert reader.poll(5) is None
-    with (run_dir / CONSOLE_FILE).open("ab") as console:
-        console.write(b"new\n")
-    assert reader.poll(5) == ["new"]
-    assert reader.poll(5) is None
-    assert reader.poll(1) == ["new"]

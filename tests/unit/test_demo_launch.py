@@ -1,13 +1,14 @@
 from __future__ import annotations
 
 import importlib.util
+import socket
 from pathlib import Path
 
 import pytest
 
 from unilab_metrics.demo import launch
 from unilab_metrics.demo.launch import TorchMissingError, rank_environment, run_demo
-from unilab_metrics.demo.options import OptionError
+from unilab_metrics.demo.overrides import OptionError
 from unilab_metrics.errors import ExitCode, StorageError
 
 
@@ -21,6 +22,14 @@ def test_ranks_agree_on_their_world_and_their_run() -> None:
     assert ranks["MASTER_PORT"] == "4711"
     assert ranks["UNILAB_METRICS_RUN"] == "/logs/run"
     assert ranks["PATH"] == "/bin"
+
+
+def test_no_outgoing_connection_gets_the_port_at_which_the_ranks_meet() -> None:
+    """Else the one that knocks before rank 0 listens is connected to itself once in a while."""
+    ports = [launch.free_port() for _ in range(20)]
+    assert max(ports) < 32_768
+    with socket.socket() as rank_0:
+        rank_0.bind((launch.LOOPBACK, ports[0]))
 
 
 def test_the_users_own_settings_stay() -> None:
@@ -56,7 +65,7 @@ def test_a_missing_torch_is_said_in_one_line(
 
 def test_a_chosen_run_directory_is_used_as_it_is(tmp_path: Path) -> None:
     chosen = tmp_path / "a" / "b"
-    options = launch.parse_options([f"training.log_dir={chosen}"])
+    options = launch.options_of("sac", [f"training.log_dir={chosen}"])
 
     assert launch._run_directory(options) == chosen
     assert chosen.is_dir()

@@ -2,7 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from unilab_metrics.demo.options import KNOWN_KEYS, DemoOptions, OptionError, parse_options
+from unilab_metrics.demo.options import KNOWN_KEYS, DemoOptions, parse_options
+from unilab_metrics.demo.overrides import OptionError
 from unilab_metrics.errors import ExitCode
 
 

@@ -18,6 +18,15 @@ def test_relative_folders_become_absolute(tmp_path: Path, monkeypatch: pytest.Mo
     assert helper["UNILAB_METRICS_RUNTIME"] == "/run/here"
 
 
+def test_a_helper_sees_no_gpu_and_knows_which_ones_the_training_has() -> None:
+    helper = helper_environment({"CUDA_VISIBLE_DEVICES": "2,3"})
+    assert (helper["CUDA_VISIBLE_DEVICES"], helper["UNILAB_METRICS_GPUS"]) == ("", "2,3")
+    # A helper's own helpers must not take its blindness for the training's.
+    assert helper_environment(helper)["UNILAB_METRICS_GPUS"] == "2,3"
+    assert helper_environment({"CUDA_VISIBLE_DEVICES": ""})["UNILAB_METRICS_GPUS"] == ""
+    assert "UNILAB_METRICS_GPUS" not in helper_environment({})
+
+
 @pytest.mark.parametrize(
     ("chosen", "found"),
     [

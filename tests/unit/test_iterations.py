@@ -72,6 +72,19 @@ def test_wall_and_throughput_of_an_iteration() -> None:
     assert complete(clock, 2, 1384, 600_000_000) == {}
 
 
+def test_of_iterations_that_are_logged_as_one_the_throughput_is_that_of_all() -> None:
+    clock = IterationClock()
+    clock.start_training(0)
+    for tenth in range(3):
+        for iteration in range(10):
+            clock.start_iteration((tenth * 10 + iteration) * 100_000_000)
+        assert complete(clock, tenth, (tenth + 1) * 10_000, (tenth + 1) * 1_000_000_000) == {
+            "Perf/iteration_time": pytest.approx(0.1),
+            "Perf/total_fps": 10_000.0,
+        }
+    assert not clock.started
+
+
 def test_no_throughput_without_two_counters_or_a_wall() -> None:
     clock = IterationClock()
     clock.start_iteration(0)

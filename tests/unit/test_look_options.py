@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import click
 import pytest
 from click.testing import CliRunner
 
 from unilab_metrics.cli.looking import look_options, sidecar_options
-from unilab_sidecar.__main__ import _parser
+from unilab_metrics.cli.replay import replay
+from unilab_metrics.cli.watch import attach
+from unilab_metrics.errors import RunNotFoundError
+from unilab_sidecar.command_line import command_line
 from unilab_sidecar.viewing import THEMES
 
 
@@ -31,7 +36,7 @@ def handed_over(*arguments: str) -> list[str]:
         (("--plain", "--once"), {"form": "plain", "once": True}),
         (("--json", "--interval", "2.5"), {"form": "json", "interval": 2.5}),
         (("--lines",), {"form": "lines"}),
-        (("--filter", "-x /a b/"), {"filter": "-x /a b/"}),
+        (("--plain", "--filter", "-x /a b/"), {"filter": "-x /a b/"}),
         (("--no-unicode", "--cursor"), {"unicode": False, "cursor": True}),
         (("--unicode",), {"unicode": True}),
         *((("--theme", theme), {"theme": theme}) for theme in THEMES),
@@ -40,5 +45,21 @@ def handed_over(*arguments: str) -> list[str]:
 def test_the_sidecar_is_told_what_was_asked(
     arguments: tuple[str, ...], expected: dict[str, object]
 ) -> None:
-    options = vars(_parser().parse_args(["RUN", *handed_over(*arguments)]))
+    options = vars(command_line().parse_args(["RUN", *handed_over(*arguments)]))
     assert {name: options[name] for name in expected} == expected
+
+
+@pytest.mark.parametrize("form", [(), ("--once",), ("--lines",)])
+def test_a_filter_that_would_do_nothing_is_refused(form: tuple[str, ...]) -> None:
+    done = CliRunner().invoke(command, [*form, "--filter", "loss"])
+    assert done.exit_code == 2
+    assert "--filter goes with --plain or --json" in done.output
+
+
+def test_only_of_a_live_run_somebody_may_ask_for_control(tmp_path: Path) -> None:
+    where = str(tmp_path / "none")
+    played = CliRunner().invoke(replay, [where, "--allow-control"])
+    assert "No such option" in played.output
+    attached = CliRunner().invoke(attach, [where, "--allow-control"])
+    assert isinstance(attached.exception, RunNotFoundError)
+    assert sidecar_options({"allow_control": True}) == ["--allow-control"]

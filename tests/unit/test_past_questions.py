@@ -13,8 +13,10 @@ from chart_runs import TAG, blocks_of, record
 from unilab_metrics.subscribe.asking import NoAnswer
 from unilab_metrics.subscribe.history import HistoryRecord
 from unilab_metrics.subscribe.past_files import Stretch
-from unilab_schema.control import Blocks, Epoch
-from unilab_schema.updates import BLOCK_ENTRIES, BinBlock
+from unilab_schema.control import Epoch
+from unilab_schema.frames import EventFrame
+from unilab_schema.requests import Blocks
+from unilab_schema.updates import BLOCK_ENTRIES, BinBlock, EventUpdate, Update
 from unilab_sidecar import past_questions
 from unilab_sidecar.chart_bins import Field
 from unilab_sidecar.chart_store import ChartStore
@@ -29,7 +31,8 @@ class OnPaper:
         self, records: Sequence[HistoryRecord], *, missing: Sequence[int] = (), most: int = 700
     ) -> None:
         self.records = records
-        self.blocks = [b for b in blocks_of(records) if b.first not in missing]
+        updates = [one for one in records if isinstance(one.entry, Update)]
+        self.blocks = [b for b in blocks_of(updates) if b.first not in missing]
         self.cursor: int | None = len(records)
         self.most = most
         self.largest = 0
@@ -49,7 +52,10 @@ class OnPaper:
         is_all = not found or found[-1] is self.blocks[-1]
         return Blocks(0, Epoch(b"", 0), tuple(found), is_all, first, last)
 
-    def stretch(self, after: int, limit: int) -> Stretch | NoAnswer | None:
+    def stretch(
+        self, after: int, limit: int, tags: tuple[str, ...] = (), kinds: tuple[int, ...] = ()
+    ) -> Stretch | NoAnswer | None:
+        del tags, kinds
         told = tuple(self.records[after : after + min(limit, self.most)])
         self.largest = max(self.largest, len(told))
         return Stretch(told, told[-1].sequence if told else after)
@@ -113,7 +119,7 @@ def test_a_short_run_is_drawn_out_of_its_single_entries() -> None:
 
 def test_a_course_begins_now_where_nobody_tells_it() -> None:
     source = OnPaper(run_of(10))
-    source.stretch = lambda after, limit: NoAnswer("gone")  # type: ignore[method-assign]
+    source.stretch = lambda after, limit, tags=(): NoAnswer("gone")  # type: ignore[method-assign]
     assert CourseQuestion((TAG,)).put(source) == NoAnswer("gone")
 
 
@@ -126,6 +132,21 @@ def moment(source: OnPaper, at: int) -> Moment:
         assert isinstance(reply, MomentQuestion)
         question = reply
     raise AssertionError("no end")
+
+
+@pytest.mark.parametrize("before", [1, 3, 900])
+def test_before_the_first_iteration_the_moment_is_that_of_the_first(before: int) -> None:
+    records = run_of(1000)
+    event = EventUpdate(1, None, EventFrame("status", "warm-up", 0, 0))
+    records[:before] = [HistoryRecord(n, event, ()) for n in range(1, before + 1)]
+    found = moment(OnPaper(records, most=200), 1)
+    assert found.records[-1].sequence == found.at == before + 1
+    assert [one.sequence for one in found.records] == list(range(1, before + 2))
+
+
+def test_a_run_without_any_iteration_has_its_newest_moment() -> None:
+    event = EventUpdate(1, None, EventFrame("status", "warm-up", 0, 0))
+    assert moment(OnPaper([HistoryRecord(n, event, ()) for n in (1, 2, 3)]), 1).at == 3
 
 
 @pytest.mark.parametrize("per_s", [1, 10, 1000])

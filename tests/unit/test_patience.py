@@ -58,3 +58,21 @@ def test_who_is_on_the_way_is_waited_for_however_long_ago_the_start_was(
     clock.now_s += 20
     assert not patience.is_over(lambda: frozenset({1}))
     assert patience.is_over(frozenset)
+
+
+def test_iterations_of_one_rank_alone_do_not_stand_for_the_others(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """What a rank that is gone has left is sealed as soon as rank 0 is beyond it."""
+    clock, paper = Clock(monkeypatch), PaperRun()
+    patience = Patience(Options(), paper.state.data)
+    left = paper.join(1, learners=2, started=1)
+    paper.fold(left.iteration(1, {"a": 1.0}, t=2))
+    paper.lose(left)
+    finish(paper, 0, 10, 6)
+    while (seal := paper.decider.flush(0, 0)) is not None:
+        paper.fold(seal)
+    assert paper.state.data.last_iteration == 6
+    assert not patience.is_over(frozenset)
+    clock.now_s += 6
+    assert patience.is_over(frozenset)

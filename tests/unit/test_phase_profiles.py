@@ -6,8 +6,21 @@ import pytest
 
 from unilab_schema.identity import COLLECTOR, LEARNER
 from unilab_schema.metrics import CANONICAL
-from unilab_schema.phases import PhaseSpec
-from unilab_schema.timing import collector_phases, family_of, find_phase, learner_phases
+from unilab_schema.phases import (
+    MAX_OWN,
+    PhaseSpec,
+    collector_rows,
+    is_of_its_own,
+    learner_slices,
+)
+from unilab_schema.timing import (
+    collector_phases,
+    family_of,
+    find_phase,
+    learner_other_ms,
+    learner_phases,
+    learner_timeline,
+)
 
 ALGORITHMS = ["sac", "fast_sac", "flash_sac", "appo", "ppo"]
 
@@ -141,3 +154,86 @@ def test_an_algorithm_without_a_profile_may_use_any_phase_and_owes_none() -> Non
     assert write is not None
     assert stage.tag == "Perf/learner_replay_stage_ms"
     assert find_phase(LEARNER, "made_up", "td3") is None
+
+
+@pytest.mark.parametrize("algorithm", ["", "trpo", "ppo", "sac", "flash_sac", "appo"])
+def test_a_phase_of_ones_own_is_a_row_and_no_part_of_other(algorithm: str) -> None:
+    values = {
+        "Perf/iteration_time": 0.1,
+        "Perf/learner_rollout_ms": 70.0,
+        "Perf/learning_time": 0.02,
+        "Perf/learner_inference_h2d_ms": 5.0,
+    }
+    timeline = learner_timeline(values, algorithm)
+    assert [(row.label, row.ms) for row in timeline.rows] == [
+        ("Learning", 20.0),
+        ("Rollout", 70.0),
+        ("Other", pytest.approx(10.0)),
+        ("Iter Wall", 100.0),
+    ]
+    assert learner_other_ms(values, algorithm) == pytest.approx(10.0)
+
+
+@pytest.mark.parametrize("algorithm", ["sac", "flash_sac", "appo"])
+def test_what_is_known_is_no_phase_of_ones_own(algorithm: str) -> None:
+    profile = tuple(phase for phase in learner_phases(algorithm) if phase.exclusive)
+    known = {tag for tag in CANONICAL if tag.startswith("Perf/")}
+    known |= {phase.tag for name in ALGORITHMS for phase in learner_phases(name)}
+    known |= {"Perf/learner_other_ms", "Perf/learner_pipeline_ms", "Perf/learner_learning_pct"}
+    # A part of a phase that a later release measures.
+    known |= {"Perf/learner_replay_sample_gather_ms", "Perf/learner_collector_wait_idle_ms"}
+    assert learner_slices(algorithm, known) == profile
+    with_own = learner_slices(algorithm, [*known, "Perf/learner_train_ms"])
+    assert [phase.label for phase in with_own] == [*(phase.label for phase in profile), "Train"]
+
+
+def test_a_known_phase_of_another_algorithm_is_nobodys_own() -> None:
+    there = [phase.tag for name in ALGORITHMS for phase in learner_phases(name)]
+    assert learner_slices("ppo", there) == learner_phases("ppo")
+
+
+def test_phases_of_ones_own_stand_in_the_order_in_which_they_were_first_logged() -> None:
+    there = ["Perf/learner_warp_ms", "Loss/x", "Perf/learner_bake_ms", "Perf/learner_mix_ms"]
+    own = [phase.name for phase in learner_slices("ppo", there)][len(learner_phases("ppo")) :]
+    assert own == ["warp", "bake", "mix"]
+    values = dict.fromkeys(there, 1.0)
+    rows = [row.label for row in learner_timeline(values, "ppo").rows]
+    assert rows[-5:-2] == ["Warp", "Bake", "Mix"]
+    # A set has no order of its own, and would be another one in every process.
+    by_name = [phase.name for phase in learner_slices("ppo", frozenset(there))]
+    assert by_name[-3:] == ["bake", "mix", "warp"]
+
+
+def test_thousands_of_phases_are_no_screen_of_rows() -> None:
+    there = [f"Perf/learner_{n}_ms" for n in range(1000)]
+    assert len(learner_slices("ppo", there)) == len(learner_phases("ppo")) + MAX_OWN
+
+
+def test_what_a_collector_is_known_to_time_is_no_phase_of_ones_own() -> None:
+    known = {tag for tag in CANONICAL if tag.startswith("Perf/")}
+    known |= {phase.tag for name in ALGORITHMS for phase in collector_phases(name)}
+    known |= {f"Perf/collector_{name}_ms" for name in ("cycle", "rollout", "inference_wait")}
+    known |= {"Perf/collector_active_steps_per_sec", "Perf/collector__ms", "Perf/collector_ms"}
+    for algorithm in ("sac", "flash_sac", "appo"):
+        assert collector_rows(algorithm, known) == collector_phases(algorithm)
+    assert collector_rows("ppo", known) == ()
+
+
+def test_phases_of_a_collectors_own_are_last_but_for_parts_of_others() -> None:
+    there = ["Perf/collector_pack_ms", "Perf/collector_env_step_render_ms", "Perf/collector_act_ms"]
+    rows = collector_rows("sac", there)
+    names = [phase.name for phase in rows]
+    assert names[-2:] == ["pack", "act"]
+    assert names[names.index("env_step_render") - 1] == "env_step_reset_done"
+    assert not [phase for phase in rows if phase.exclusive and phase.tag in there]
+    assert [p.name for p in rows if is_of_its_own(p, rows)] == ["pack", "act"]
+    by_name = [phase.name for phase in collector_rows("sac", frozenset(there))]
+    assert by_name[-2:] == ["act", "pack"]
+    many = [f"Perf/collector_{n}_ms" for n in range(1000)]
+    assert len(collector_rows("ppo", many)) == MAX_OWN
+
+
+def test_without_a_profile_a_collectors_known_phases_are_rows_where_they_are_timed() -> None:
+    there = ["Perf/collector_env_step_ms", "Perf/collector_mix_ms", "Perf/collection_time"]
+    assert [phase.name for phase in collector_rows("td3", there)] == ["env_step", "mix"]
+    assert collector_rows("td3", []) == ()

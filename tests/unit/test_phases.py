@@ -125,12 +125,30 @@ def test_time_before_the_iteration_is_not_part_of_it(clock: Clock) -> None:
     phases = learner(clock)
     with phases.phase("learning"):
         clock.pass_ms(50)
+        phases.collect(clock())
+        clock.pass_ms(20)
         phases.start_iteration()
         clock.pass_ms(1)
-    phases.start_iteration()
     with phases.phase("learning"):
         clock.pass_ms(7)
-    assert phases.collect(clock())["Perf/learning_time"] == 0.007
+    assert phases.collect(clock())["Perf/learning_time"] == 0.008
+
+
+def test_of_iterations_that_are_reported_as_one_phases_and_details_are_means(
+    clock: Clock,
+) -> None:
+    phases = learner(clock)
+    for _ in range(2):
+        clock.pass_ms(50)
+        with phases.phase("inference"):
+            clock.pass_ms(50)
+        for inference_ms in (1, 2, 6):
+            phases.start_iteration()
+            with phases.phase("inference"), phases.phase("inference_h2d"):
+                clock.pass_ms(inference_ms)
+        values = phases.collect(clock())
+        assert values["Perf/learner_inference_ms"] == 3.0
+        assert values["Perf/learner_inference_h2d_ms"] == 3.0
 
 
 def test_a_collector_reports_the_mean_per_tick(clock: Clock) -> None:

@@ -14,10 +14,11 @@ from unilab_metrics.aggregate.folding.entries import OpenAttempt
 from unilab_metrics.aggregate.folding.state import AggregatorState
 from unilab_metrics.aggregate.receiving.peers import Peer, source_status
 from unilab_schema.codec import MAX_MESSAGE_BYTES, decode_reply, encode_message
-from unilab_schema.control import Epoch, Ranks, RankValues
+from unilab_schema.control import Epoch
 from unilab_schema.frames import SparseFrame, TagNames
 from unilab_schema.identity import SourceKey
 from unilab_schema.rank_values import RankRow, RankSpread
+from unilab_schema.requests import Ranks, RankValues
 
 NOW_MS = 10_000
 EPOCH = Epoch(b"j" * 16, 1)
@@ -99,6 +100,18 @@ def test_a_lost_rank_keeps_its_last_values_and_leaves_the_spread() -> None:
     assert values(reply, 1) == {"a": (5.0, 6.0)}
     key = SourceKey(0, "learner")
     assert reply.spreads == (RankSpread(1, 0, 1.0, 1.0, 1.0, key, key),)
+
+
+def test_a_rank_that_is_through_leaves_the_spread_while_another_is_at_work() -> None:
+    paper, zero, one = two_learners()
+    paper.fold(zero.iteration(1, {"a": 1.0}, t=9000), one.iteration(1, {"a": 5.0}, t=4000))
+    paper.fold(one.end("failed", t=4100))
+    reply = ask(paper, "a")
+    assert [r.state for r in reply.rows] == ["live", "finished"]
+    assert values(reply, 1) == {"a": (5.0, 6.0)}
+    assert (reply.spreads[0].count, reply.spreads[0].maximum) == (1, 1.0)
+    paper.fold(zero.end(t=9100))
+    assert (ask(paper, "a").spreads[0].count, ask(paper, "a").spreads[0].maximum) == (2, 5.0)
 
 
 def test_a_silent_rank_is_told_as_such_and_counts() -> None:

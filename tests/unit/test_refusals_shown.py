@@ -29,5 +29,7 @@ def test_verify_does_not_pass_over_them(refused: int) -> None:
     verified = Verified(HistoryFacts(1, 1, "completed"), {}, 0, 2 + refused, drops)
     assert refused_frames(verified) == refused
     assert report_fields(verified)["ok"] is (not refused)
-    why = " (3 refused_frame)" if refused else ""
-    assert f"losses       {2 + refused} frames lost{why}, dropped: 1 bad_tag" in report(verified)
+    why = " (3 frames that the run refused)" if refused else ""
+    assert f"losses       {2 + refused} frames lost{why}, dropped: 1 unusable tag name" in report(
+        verified
+    )

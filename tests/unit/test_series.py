@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 from series_records import EPOCH, SAC, S, head, pack, picture, supplement, update
 
 from unilab_metrics.subscribe.history import HistoryRecord
-from unilab_schema.control import Snapshot
 from unilab_schema.identity import RunInfo
+from unilab_schema.requests import Snapshot
 from unilab_schema.updates import AttemptOpened
 from unilab_sidecar.batch import Batch
-from unilab_sidecar.picture import Picture
+from unilab_sidecar.picture import Picture, Reading
 from unilab_sidecar.series import Series
 
 
@@ -157,7 +157,7 @@ def test_a_tag_that_left_the_window_keeps_its_newest_value_and_shows_its_age():
         age_s=0.5,
     )
     rare = next(metric.reading for metric in shown.others if metric.tag == "rare")
-    assert rare == (3.0, pytest.approx(10.5))
+    assert rare[:2] == (3.0, pytest.approx(10.5))
 
 
 def snapshot(update_sequence: int, **values: float) -> Snapshot:
@@ -206,3 +206,70 @@ def test_an_on_policy_run_counts_from_zero():
 def test_eta_is_finite_or_unknown_at_the_edges(iteration: int):
     eta_s = picture(update(1, {"x": 1.0}, iteration=iteration)).eta_s
     assert eta_s in (None, 0.0)
+
+
+LIBRARIES = {
+    "rollout/ep_rew_mean": ("rollout/ep_len_mean", "time/fps", "train/value_loss"),
+    "charts/episodic_return": ("charts/episodic_length", "charts/SPS", "losses/value_loss"),
+    "Train/mean_reward": ("Train/mean_episode_length", "Perf/total_fps", "Loss/value_function"),
+    "rewards/iter": (
+        "episode_lengths/iter", "performance/step_inference_rl_update_fps", "losses/a_loss",
+    ),
+    "Reward / Total reward (mean)": (
+        "Episode / Total timesteps (mean)", None, "Loss / Policy loss",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("reward", LIBRARIES)
+def test_what_other_libraries_log_stands_where_it_belongs(reward: str):
+    length, pace, loss = LIBRARIES[reward]
+    values = {reward: 5.0, length: 60.0, loss: 0.5, **({} if pace is None else {pace: 7.0})}
+    shown = picture(*(update(n, values | {reward: float(n)}) for n in range(1, 31)))
+    assert shown.rewards.mean is not None
+    assert (shown.rewards.tag, shown.rewards.peak, shown.rewards.trend) == (reward, 30.0, "rising")
+    assert shown.episode_length == Reading(60.0)
+    assert shown.steps_per_s == (None if pace is None else Reading(7.0))
+    assert [metric.tag for metric in shown.losses] == [loss]
+    assert list(shown.others) == []
+
+
+def test_reward_terms_of_other_libraries_are_terms():
+    values = {"Episode_Reward/alive": 1.0, "Episode/rew_torque": 2.0, "Episode_Other/a": 3.0}
+    shown = picture(update(1, values))
+    assert [metric.label for metric in shown.rewards.terms] == ["torque", "alive"]
+    assert [metric.label for metric in shown.others] == ["Episode_Other/a"]
+
+
+def test_the_contracts_name_counts_for_more_and_its_course_begins_anew():
+    values = {"rollout/ep_rew_mean": 100.0, "charts/episodic_return": 200.0}
+    assert picture(update(1, values)).rewards.peak == 100.0
+    later = picture(
+        update(1, values), update(2, {"Train/mean_reward": 1.0}), update(3, values),
+        update(4, values | {"Train/mean_reward": 2.0}),
+    )  # fmt: skip
+    assert later.rewards.history == (1.0, 2.0)
+    assert later.rewards.peak == 2.0
+    others = {metric.tag: metric.label for metric in later.others}
+    assert others == {tag: tag for tag in values}
+
+
+def test_a_run_may_name_its_own_reward():
+    values = {"Train/mean_reward": 1.0, "eval/return": 5.0}
+    run = RunInfo("ppo", reward_tag="eval/return")
+    shown = picture(update(1, values), at=head(0.0, run=run))
+    assert (shown.rewards.tag, shown.rewards.peak) == ("eval/return", 5.0)
+    absent = picture(update(1, {"Train/mean_reward": 1.0}), at=head(0.0, run=run))
+    assert (absent.rewards.mean, absent.rewards.history) == (None, ())
+    assert [metric.tag for metric in absent.diagnostics] == ["Train/mean_reward"]
+
+
+@pytest.mark.parametrize("algorithm", ["", "ppo", "sac", "appo"])
+def test_a_phase_of_ones_own_is_timed_and_no_other_metric(algorithm: str):
+    values = {"Perf/iteration_time": 0.12, "Perf/learner_rollout_ms": 84.0, "mine": 1.0}
+    shown = picture(update(1, values), at=head(0.0, run=RunInfo(algorithm)))
+    assert shown.learner is not None
+    assert [(row.label, row.ms) for row in shown.learner.rows] == [
+        ("Rollout", 84.0), ("Other", pytest.approx(36.0)), ("Iter Wall", 120.0),
+    ]  # fmt: skip
+    assert [metric.tag for metric in shown.others] == ["mine"]

@@ -9,6 +9,7 @@ import pytest
 
 from unilab_metrics.config import CONSOLE_VARIABLE, SIDECAR_VARIABLE
 from unilab_metrics.run import arguments, session
+from unilab_metrics.run.launching import own_view, tmux
 from unilab_metrics.run.launching.announced_runs import (
     AnnouncedRuns,
     LauncherPlace,
@@ -16,9 +17,10 @@ from unilab_metrics.run.launching.announced_runs import (
     is_launched,
 )
 from unilab_metrics.run.launching.own_view import open_own_view
-from unilab_metrics.run.launching.show import Kind, kind_for
+from unilab_metrics.run.launching.show import Kind, Show, kind_for
 from unilab_metrics.run.launching.tmux import split_command
 from unilab_metrics.run.meeting.ranks import Place
+from unilab_metrics.run.output.live_output import LiveOutput
 
 TMUX = {"TMUX": "/tmp/tmux-0/default,1,0", "TMUX_PANE": "%7", "TERM": "screen"}
 
@@ -44,9 +46,26 @@ def test_without_a_terminal_or_a_tmux_there_are_lines(monkeypatch: pytest.Monkey
 
 def test_a_pane_has_our_packages_and_leaves_the_keyboard(run_dir: Path) -> None:
     command = split_command(run_dir / "with space", TMUX | {"NO_COLOR": "1"})
-    assert command[:6] == ["tmux", "split-window", "-d", "-h", "-t", "%7"]
+    assert command[:2] == ["sh", "-c"]
+    assert command[-2] == "%7"
+    assert "split-window -d " in command[2]
     assert "NO_COLOR=1" in command[-1]
     assert "with space'" in command[-1]
+    assert "--allow-control" not in command[-1]
+    assert split_command(run_dir, TMUX, "--allow-control")[-1].endswith(" --allow-control")
+
+
+def test_what_the_screen_may_do_it_may_do_in_a_pane_too(
+    run_dir: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opened: list[tuple[str, ...]] = []
+    monkeypatch.setattr(tmux, "open_pane", lambda _, *options: opened.append(options) or "%9")
+    monkeypatch.setattr(tmux, "close_pane", lambda _: None)
+    for may_stop in (True, False):
+        show = Show(Kind.TMUX, LiveOutput(None), may_stop=may_stop)
+        show.begin(run_dir, 0)
+        show.end()
+    assert opened == [("--allow-control",), ()]
 
 
 def test_under_a_launcher_or_a_debugger_nothing_is_opened(
@@ -60,6 +79,20 @@ def test_under_a_launcher_or_a_debugger_nothing_is_opened(
     monkeypatch.setattr(sys, "ps1", ">>> ", raising=False)
     assert open_own_view("auto", run_dir, Place(0, 1, "none"), {}) is None
     assert open_own_view("auto", run_dir, Place(1, 2, "none"), {}) is None
+
+
+@pytest.mark.parametrize(("has_terminal", "is_said"), [(True, True), (False, False)])
+def test_several_ranks_on_a_terminal_are_told_why_there_are_lines(
+    run_dir: Path, monkeypatch: pytest.MonkeyPatch, *, has_terminal: bool, is_said: bool
+) -> None:
+    said: list[str] = []
+    monkeypatch.setattr(own_view, "can_take_terminal", lambda _: has_terminal)
+    monkeypatch.setattr(
+        own_view.View, "lines", lambda _, *, interval_s, first_line: said.append(first_line)
+    )
+    assert open_own_view("auto", run_dir, Place(0, 2, "none"), {"LOCAL_WORLD_SIZE": "2"})
+    assert said == [own_view.SEVERAL_RANKS if is_said else ""]
+    assert "unilab-metrics run -- " in own_view.SEVERAL_RANKS
 
 
 def test_a_launcher_hears_of_each_run_once_and_leaves_nothing(tmp_path: Path) -> None:

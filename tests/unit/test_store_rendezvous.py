@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from stores_on_paper import Distributed, PaperStore, RaisingStore, initialise
+from stores_on_paper import Distributed, PaperStore, initialise
 
 from unilab_metrics.run.meeting import far_ranks, store_rendezvous, torch_store
 from unilab_metrics.run.meeting.far_ranks import FarRank
@@ -248,53 +248,6 @@ def test_a_run_that_listens_on_its_node_only_puts_nothing_into_the_store(
     rendezvous.write(meeting.bus_dir, msgspec.structs.replace(file, tcp_ingest="", server_key=""))
     assert meeting.turn(times=3) == [None]
     assert set(store.calls) == {"check"}
-
-
-def test_a_store_that_raises_is_left_alone_for_longer_and_longer():
-    store, now_s, troubles = RaisingStore(), [0.0], list[str]()
-    visitor = TorchStore(troubles.append, find=lambda: store, clock=lambda: now_s[0])
-    for _ in range(600):
-        visitor.visit(lambda s: s.set("k", "v"))
-        now_s[0] += 1.0
-    assert 8 < len(store.calls) < 20
-    assert set(troubles) == {"RuntimeError: the store is gone"}
-
-
-def test_a_slow_store_is_asked_rarely():
-    store, now_s, troubles = PaperStore(), [0.0], list[str]()
-    visitor = TorchStore(troubles.append, find=lambda: store, clock=lambda: now_s[0])
-
-    def slow(there: torch_store.Store) -> None:
-        there.check(["k"])
-        now_s[0] += 3.0
-
-    for _ in range(100):
-        visitor.visit(slow)
-        now_s[0] += 1.0
-    assert len(store.calls) < 20
-    assert troubles[0] == "it took 3.0 s to answer"
-
-
-def test_a_store_that_is_needed_is_asked_again_soon_also_when_it_is_slow():
-    store, now_s = PaperStore(), [0.0]
-    visitor = TorchStore([].append, find=lambda: store, clock=lambda: now_s[0])
-
-    def slow(there: torch_store.Store) -> None:
-        there.check(["k"])
-        now_s[0] += 3.0
-
-    def visits(seconds: float, *, is_needed: bool) -> int:
-        before = len(store.calls)
-        end_s = now_s[0] + seconds
-        while now_s[0] < end_s:
-            visitor.visit(slow, is_needed=is_needed)
-            now_s[0] += 0.1
-        return len(store.calls) - before
-
-    assert visits(6.5, is_needed=True) == 2
-    assert visits(20, is_needed=False) == 1
-    visitor.hurry()
-    assert visits(10, is_needed=True) >= 3
 
 
 def test_ranks_whose_training_has_let_its_store_go_meet_all_the_same(

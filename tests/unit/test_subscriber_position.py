@@ -9,8 +9,9 @@ import pytest
 from unilab_metrics.storage.records import encode_record
 from unilab_metrics.subscribe.position import Position
 from unilab_schema.codec import RecordKind, encode_payload
-from unilab_schema.control import Epoch, Head, Updates
+from unilab_schema.control import Epoch, Head
 from unilab_schema.identity import RunInfo
+from unilab_schema.requests import Updates
 from unilab_schema.updates import Update, UpdateLayout
 
 EPOCH = Epoch(b"j" * 16, 1)
@@ -65,6 +66,21 @@ def test_holes_are_counted():
     assert position.accept(reply(last=9)) == []
     assert position.lost_entries == 7
     assert position.cursor == 9
+
+
+def test_a_layout_that_is_told_again_stays_the_same_tuple():
+    position = joined(9)
+
+    def told(sequence: int, *tags: str) -> tuple[str, ...]:
+        layout = UpdateLayout(0, tuple("".join(tag) for tag in tags))
+        entry = Update(1, sequence, None, 0, 0, 0.0, 1, 1, 0, bytes(8 * len(tags)))
+        data = encode_record(RecordKind.UPDATE, sequence, encode_payload(entry))
+        (found,) = position.accept(Updates(1, EPOCH, sequence, (layout,), data))
+        return found.tags
+
+    first = told(1, "a", "b")
+    assert told(2, "a", "b") is first
+    assert told(3, "a", "c") == ("a", "c")
 
 
 def test_an_empty_reply_changes_nothing():

@@ -12,8 +12,9 @@ from pathlib import Path
 import pytest
 from sources_on_paper import PaperRun
 
+from unilab_metrics.aggregate.folding.entries import AlertRules, Notice
 from unilab_metrics.aggregate.outcome import outcome_of
-from unilab_metrics.outcome import RunOutcome, SourceOutcome
+from unilab_metrics.outcome import MAX_OPEN_ALERTS, RunOutcome, SourceOutcome
 from unilab_metrics.run.summary import read_summary, summary_fields, write_summary
 from unilab_schema.identity import RunInfo, SourceKey, StepAxis
 
@@ -55,6 +56,9 @@ OUTCOME = RunOutcome(
     summary={"final_mean_reward": 12.5, "best_mean_reward": math.nan, "status": "mine"},
     backends={"tensorboard": 1510},
     first_nonfinite={"Loss/actor": (12, 1)},
+    alerts_raised=7,
+    alerts_open=["NaN in Loss/actor"],
+    alerts_open_count=1,
 )
 
 
@@ -72,6 +76,35 @@ def test_the_trackers_keys_and_their_forms() -> None:
     assert fields["completed_iterations"] == 1500
     assert fields["total_env_steps"] == 96_000
     assert fields["training_wall_time_sec"] == 60.25
+
+
+@pytest.mark.parametrize("set_by_s", [-3600, 3600])
+def test_a_wall_clock_that_is_set_makes_a_run_neither_shorter_nor_longer(set_by_s: int) -> None:
+    ended_unix_ns = OUTCOME.ended_unix_ns + set_by_s * 10**9
+    was_set = replace(OUTCOME, ended_unix_ns=ended_unix_ns, lasted_s=61.5)
+    assert summary_fields(was_set)["wall_time_sec"] == 61.5
+    assert summary_fields(replace(OUTCOME, lasted_s=61.5))["wall_time_sec"] == 62.5
+
+
+def test_how_long_an_attempt_was_is_told_by_the_clock_of_its_node() -> None:
+    paper = PaperRun()
+    zero = paper.join(0)
+    paper.fold(zero.iteration(1, {"a": 1.0}, t=90_000))
+    began_ns = zero.identity.started_mono_ns
+    lasted_s = outcome_of(paper.state, Path("/run"), {}, {}).lasted_s
+    assert lasted_s == pytest.approx(90 - began_ns / 1e9)
+    paper.fold(zero.end(t=100_000))
+    assert outcome_of(paper.state, Path("/run"), {}, {}).lasted_s == pytest.approx(
+        100 - began_ns / 1e9
+    )
+
+
+def test_a_clock_of_another_node_makes_an_attempt_no_longer() -> None:
+    paper = PaperRun()
+    zero, far = paper.join(0, learners=2), paper.join(1, learners=2, boot="elsewhere")
+    paper.fold(zero.iteration(1, {"a": 1.0}, t=90_000), far.iteration(1, {"a": 1.0}, t=900_000))
+    lasted_s = outcome_of(paper.state, Path("/run"), {}, {}).lasted_s
+    assert lasted_s == pytest.approx(90 - zero.identity.started_mono_ns / 1e9)
 
 
 def test_the_producers_own_fields_stay_but_the_status_is_the_buss() -> None:
@@ -147,9 +180,9 @@ def test_a_run_that_went_on_elsewhere_counts_as_its_algorithms_loops_do() -> Non
 
 
 def test_a_failed_run_says_why() -> None:
-    failed = replace(OUTCOME, status="failed", text="gone without goodbye: learner of rank 0")
+    failed = replace(OUTCOME, status="failed", text="ended without close(): learner of rank 0")
     assert summary_fields(failed)["status"] == "failed"
-    assert summary_fields(failed)["error"] == "gone without goodbye: learner of rank 0"
+    assert summary_fields(failed)["error"] == "ended without close(): learner of rank 0"
 
 
 def test_losses_are_counted_and_named() -> None:
@@ -162,6 +195,28 @@ def test_losses_are_counted_and_named() -> None:
     assert bus["first_nonfinite"] == {"Loss/actor": {"iteration": 12, "rank": 1}}
     assert [source["role"] for source in bus["sources"]] == ["learner", "collector"]
     assert bus["sources"][1]["dropped_calls"] == {"string": 1, "spool_full": 4}
+
+
+def test_alerts_are_counted_over_all_attempts_and_the_newest_open_ones_are_told():
+    assert summary_fields(OUTCOME)["bus"]["alerts"] == {
+        "raised": 7,
+        "open": 1,
+        "open_texts": ["NaN in Loss/actor"],
+    }
+    paper = PaperRun()
+    zero = paper.join(0)
+    paper.state.handle(AlertRules((), 0, 0))
+    for n in range(40):
+        told = {"rule": "stalled", "subject": f"s{n}"}
+        paper.state.handle(Notice("alert", f"s{n} has stalled", 0, 0, dict(told)))
+    paper.state.handle(Notice("alert_over", "over", 0, 0, {"rule": "stalled", "subject": "s39"}))
+    paper.fold(zero.iteration(1, {"a": math.nan}))
+    paper.settle(2_000)
+    outcome = outcome_of(paper.state, Path("/run"), {}, {})
+    assert (outcome.alerts_raised, outcome.alerts_open_count) == (41, 40)
+    assert len(outcome.alerts_open) == MAX_OPEN_ALERTS
+    assert outcome.alerts_open[0] == "s24 has stalled"
+    assert outcome.alerts_open[-1].startswith("NaN in a at iteration 1")
 
 
 def test_the_file_is_strict_json_with_the_directorys_permissions(run_dir: Path) -> None:

@@ -7,7 +7,6 @@ import struct
 import subprocess
 import sys
 import zlib
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,80 +14,30 @@ import msgspec
 import numpy as np
 import pytest
 from tensorboard.backend.event_processing import (
-    event_accumulator,
     plugin_event_accumulator,
 )
-from tensorboard.backend.event_processing.event_file_loader import (
-    EventFileLoader,
-    RawEventFileLoader,
+from written_events import (
+    LEARNER,
+    accumulate,
+    blob,
+    marks,
+    opened,
+    point,
+    points,
+    raw_events,
+    update,
+    write,
 )
 
 from unilab_metrics.subscribe.history import HistoryRecord
 from unilab_metrics.write.backends import tensorboard as backend_module
 from unilab_metrics.write.backends.base import BackendError
-from unilab_metrics.write.backends.event_encoding import read_mark
-from unilab_metrics.write.backends.event_files import next_name, own_files, read_records
-from unilab_metrics.write.backends.event_records import frame, scan
+from unilab_metrics.write.backends.event_files import own_files, read_records
+from unilab_metrics.write.backends.event_records import frame
 from unilab_metrics.write.backends.images import ImageSize, image_size
 from unilab_metrics.write.backends.tensorboard import TensorBoardBackend
-from unilab_schema.frames import BlobFrame, EventFrame, Point, PointsFrame
-from unilab_schema.identity import RunInfo, SourceKey
-from unilab_schema.updates import AttemptOpened, BlobUpdate, EventUpdate, PointsUpdate, Update
-
-LEARNER = SourceKey(0, "learner")
-
-
-def opened(sequence: int, attempt: int = 1) -> HistoryRecord:
-    return HistoryRecord(sequence, AttemptOpened(attempt, 1, RunInfo("ppo")), ())
-
-
-def update(
-    sequence: int, iteration: int, values: dict[str, float], attempt: int = 1
-) -> HistoryRecord:
-    packed = struct.pack(f"<{len(values)}d", *values.values())
-    unix_ns = 1_700_000_000_123_456_789 + iteration
-    entry = Update(attempt, iteration, None, unix_ns, 0, 0.0, 1, 1, 0, packed)
-    return HistoryRecord(sequence, entry, tuple(values))
-
-
-def point(sequence: int, tag: str, step: int = 0) -> HistoryRecord:
-    entry = PointsUpdate(1, LEARNER, PointsFrame((Point(tag, float(sequence), step, 5),)))
-    return HistoryRecord(sequence, entry, ())
-
-
-def blob(sequence: int, kind: Any, data: bytes, tag: str = "a tag") -> HistoryRecord:
-    frame = BlobFrame(sequence, kind, tag, 3, 5, data)
-    return HistoryRecord(sequence, BlobUpdate(1, LEARNER, frame), ())
-
-
-def write(run_dir: Path, *batches: list[HistoryRecord]) -> None:
-    backend = TensorBoardBackend(run_dir)
-    backend.open()
-    for batch in batches:
-        backend.write(batch)
-        backend.flush()
-    backend.close()
-
-
-def accumulate(run_dir: Path) -> event_accumulator.EventAccumulator:
-    accumulator = event_accumulator.EventAccumulator(
-        str(run_dir), size_guidance=dict.fromkeys(event_accumulator.DEFAULT_SIZE_GUIDANCE, 0)
-    )
-    return accumulator.Reload()
-
-
-def points(run_dir: Path, tag: str) -> list[tuple[int, float]]:
-    return [(event.step, event.value) for event in accumulate(run_dir).Scalars(tag)]
-
-
-def raw_events(run_dir: Path) -> Iterator[Any]:
-    for path in own_files(run_dir):
-        yield from EventFileLoader(str(path)).Load()
-
-
-def marks(run_dir: Path) -> list[int]:
-    found = [read_mark(record.data) for path in own_files(run_dir) for record in read_records(path)]
-    return [mark.update for mark in found if mark is not None]
+from unilab_schema.frames import EventFrame
+from unilab_schema.updates import EventUpdate
 
 
 def test_an_update_is_one_event_with_exact_float32_values(run_dir: Path) -> None:
@@ -295,50 +244,6 @@ def test_values_are_readable_while_the_file_is_open(run_dir: Path) -> None:
     backend.close()
 
 
-def test_a_name_is_never_earlier_than_the_newest(run_dir: Path) -> None:
-    for clock_s in (1_700_000_100, 1_700_000_000, 5, 1_700_000_100):
-        backend = TensorBoardBackend(run_dir, clock_unix_ns=lambda now=clock_s: now * 10**9)
-        sequence = backend.open() + 1
-        backend.write([update(sequence, sequence, {"v": float(sequence)})])
-        backend.close()
-    assert [step for step, _ in points(run_dir, "v")] == [1, 2, 3, 4]
-    assert [path.name for path in own_files(run_dir)] == sorted(os.listdir(run_dir))
-
-
-@pytest.mark.parametrize(
-    "newest",
-    [
-        "events.out.tfevents.1700000000.zzzz.1.0",
-        "events.out.tfevents.1699999999.host",
-        "events.out.tfevents.1999999999.host.9.9.unilab",
-        "events.out.tfevents.9999999998.host",
-    ],
-)
-def test_a_name_sorts_behind_what_other_programs_wrote(newest: str) -> None:
-    assert next_name([newest], 1_700_000_000) > newest
-
-
-def test_names_made_in_one_second_differ() -> None:
-    assert len({next_name([], 1_700_000_000) for _ in range(100)}) == 100
-
-
-def test_files_of_other_programs_are_left_alone(run_dir: Path) -> None:
-    foreign = run_dir / "events.out.tfevents.1900000000.host"
-    foreign.write_bytes(b"not ours")
-    write(run_dir, [update(1, 0, {"v": 0.0})])
-    assert foreign.read_bytes() == b"not ours"
-    assert own_files(run_dir)[0].name > foreign.name
-
-
-def test_event_files_follow_the_umask(run_dir: Path) -> None:
-    previous = os.umask(0o022)
-    try:
-        write(run_dir, [update(1, 0, {"v": 0.0})])
-    finally:
-        os.umask(previous)
-    assert own_files(run_dir)[0].stat().st_mode & 0o777 == 0o644
-
-
 def test_a_full_disk_loses_and_doubles_nothing(
     run_dir: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -387,31 +292,6 @@ def test_an_unusable_directory_is_a_backend_error(tmp_path: Path) -> None:
     backend = TensorBoardBackend(tmp_path / "missing")
     with pytest.raises(BackendError, match="missing"):
         backend.open()
-
-
-def test_the_record_scan_stops_at_every_kind_of_damage() -> None:
-    good = frame(b"abc") + frame(b"") + frame(b"d" * 1000)
-    records, valid = scan(good)
-    assert [bytes(record.data) for record in records] == [b"abc", b"", b"d" * 1000]
-    assert valid == len(good)
-    first = len(frame(b"abc"))
-    for position in range(first):
-        damaged = bytearray(good)
-        damaged[position] ^= 1
-        assert scan(bytes(damaged)) == ([], 0)
-    assert scan(good[: first + 3])[1] == first
-
-
-def test_tensorboard_reads_the_records(tmp_path: Path) -> None:
-    path = tmp_path / "events.out.tfevents.1"
-    path.write_bytes(frame(b"one") + frame(b"two"))
-    assert list(RawEventFileLoader(str(path)).Load()) == [b"one", b"two"]
-
-
-def test_a_long_file_is_scanned_in_pieces(run_dir: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("unilab_metrics.write.backends.event_files._CHUNK_BYTES", 100)
-    write(run_dir, *([update(n, n, {"v" * 50: 1.0})] for n in range(1, 50)))
-    assert marks(run_dir) == list(range(1, 50))
 
 
 def test_the_backend_loads_no_torch_and_no_tensorboardx() -> None:

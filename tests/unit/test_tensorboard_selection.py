@@ -2,97 +2,25 @@
 
 from __future__ import annotations
 
-import struct
 from typing import Any
 
-import msgspec
 import numpy as np
 import pytest
+from told_history import LEARNER, History, steps, take
 
-from unilab_metrics.subscribe.history import HistoryRecord
-from unilab_metrics.write.items import Image, Item, Restart, Scalar, Scalars, Text
-from unilab_metrics.write.position import Position, decode_position, encode_position
+from unilab_metrics.write.items import Restart, Scalar, Scalars, Text
+from unilab_metrics.write.position import Position
 from unilab_metrics.write.selection import MAX_WAITING, Selection
-from unilab_schema.frames import BlobFrame, EventFrame, Point, PointsFrame
-from unilab_schema.identity import RunInfo, SourceKey
+from unilab_schema.frames import EventFrame
 from unilab_schema.metrics import TERMINAL_ONLY
 from unilab_schema.updates import (
-    AttemptOpened,
-    BlobUpdate,
     EventUpdate,
-    PointsUpdate,
-    RunEnded,
-    Supplement,
-    Update,
 )
-
-LEARNER = SourceKey(0, "learner")
-
-
-class History:
-    """Numbers records as an aggregator does."""
-
-    def __init__(self) -> None:
-        self.records: list[HistoryRecord] = []
-        self.attempt = 0
-
-    def add(self, entry: Any, tags: tuple[str, ...] = ()) -> HistoryRecord:
-        record = HistoryRecord(len(self.records) + 1, entry, tags)
-        self.records.append(record)
-        return record
-
-    def open(self, algorithm: str = "ppo", axis: Any = "iteration") -> HistoryRecord:
-        self.attempt += 1
-        run = RunInfo(algorithm=algorithm, step_axis=axis)
-        return self.add(AttemptOpened(self.attempt, 1, run))
-
-    def update(
-        self, iteration: int, values: dict[str, float] | None = None, env_steps: int | None = None
-    ) -> HistoryRecord:
-        values = {"Loss/value": float(iteration)} if values is None else values
-        packed = struct.pack(f"<{len(values)}d", *values.values())
-        entry = Update(
-            self.attempt, iteration, env_steps, iteration, 0, iteration * 1.5, 1, 1, 0, packed
-        )
-        return self.add(entry, tuple(values))
-
-    def supplement(self, iteration: int, attempt: int | None = None) -> HistoryRecord:
-        number = self.attempt if attempt is None else attempt
-        packed = struct.pack("<d", 0.5)
-        return self.add(Supplement(number, iteration, None, 1, 0, 0.0, 0, packed), ("Loss/late",))
-
-    def event(self, kind: str = "status", text: str = "x") -> HistoryRecord:
-        return self.add(EventUpdate(self.attempt, LEARNER, EventFrame(kind, text, 0, 7)))
-
-    def point(self, step: int) -> HistoryRecord:
-        frame = PointsFrame((Point("eval/score", 1.0, step, 9),))
-        return self.add(PointsUpdate(self.attempt, LEARNER, frame))
-
-    def chunk(self, blob: int, part: int, parts: int, kind: Any = "text") -> HistoryRecord:
-        frame = BlobFrame(blob, kind, f"blob/{blob}", 3, 5, b"%d" % part, part, parts, "image/png")
-        return self.add(BlobUpdate(self.attempt, LEARNER, frame))
-
-    def end(self) -> HistoryRecord:
-        return self.add(RunEnded(self.attempt, "completed", 1))
 
 
 @pytest.fixture
 def history() -> History:
     return History()
-
-
-def take(history: History, selection: Selection | None = None, after: int = 0) -> list[Item]:
-    selection = selection or Selection(Position())
-    return [
-        item
-        for record in history.records
-        if record.sequence > after
-        for item in selection.take(record)
-    ]
-
-
-def steps(items: list[Item]) -> list[int]:
-    return [item.step for item in items if isinstance(item, Scalars)]
 
 
 def test_the_step_is_the_iteration_for_an_on_policy_run(history: History) -> None:
@@ -188,6 +116,19 @@ def test_the_configuration_is_text_and_other_events_are_not(history: History) ->
     history.event("status")
     history.event("config", "algo: sac")
     assert take(history) == [Text(0, 7, "config", "```\nalgo: sac\n```")]
+
+
+def test_alerts_of_the_aggregators_own_reach_no_backend_and_hold_no_position_up(
+    history: History,
+) -> None:
+    history.open()
+    history.update(1)
+    for kind in ("alert", "alert_over"):
+        facts: dict[str, Any] = {"rule": "nonfinite", "subject": "Loss/value", "alert": 3}
+        history.add(EventUpdate(1, None, EventFrame(kind, "NaN in Loss/value", 0, 7, 1, facts)))
+    selection = Selection(Position())
+    assert steps(take(history, selection)) == [1]
+    assert selection.position.update == 4
 
 
 def test_a_configuration_of_fields_only_becomes_json(history: History) -> None:
@@ -307,92 +248,3 @@ def test_an_attempt_that_ended_before_its_first_update_loses_nothing(history: Hi
     selection = Selection(Position())
     assert [type(item) for item in take(history, selection)] == [Scalars, Text]
     assert selection.position.update == 6
-
-
-def test_chunks_become_a_blob_only_when_whole(history: History) -> None:
-    history.open()
-    history.chunk(1, 0, 3, "image")
-    history.chunk(2, 0, 2)
-    history.chunk(1, 1, 3, "image")
-    history.chunk(2, 1, 2)
-    history.chunk(1, 2, 3, "image")
-    history.chunk(3, 0, 1, "json")
-    assert take(history) == [
-        Text(3, 5, "blob/2", "01"),
-        Image(3, 5, "blob/1", b"012", "image/png"),
-        Text(3, 5, "blob/3", "```\n0\n```"),
-    ]
-
-
-@pytest.mark.parametrize("cut", range(1, 12))
-def test_going_on_from_any_position_writes_everything_once(history: History, cut: int) -> None:
-    history.open("sac", "env_steps")
-    history.chunk(1, 0, 2)
-    history.update(1, env_steps=8)
-    history.chunk(2, 0, 3)
-    history.chunk(1, 1, 2)
-    history.chunk(2, 1, 3)
-    history.update(2, env_steps=16)
-    history.chunk(2, 2, 3)
-    history.open("sac", "env_steps")
-    history.event("config", "second")
-    history.update(1, env_steps=8)
-    history.end()
-    whole = take(history)
-
-    first = Selection(Position())
-    before = [item for record in history.records[:cut] for item in first.take(record)]
-    position = decode_position(encode_position(first.position))
-    resumed = take(history, Selection(position), after=min(position.replay, position.update))
-    assert [_comparable(item) for item in before + resumed] == list(map(_comparable, whole))
-
-
-def _comparable(item: Item) -> Any:
-    return tuple(part.tolist() if isinstance(part, np.ndarray) else part for part in item)
-
-
-def test_a_blob_whose_source_died_is_given_up_with_the_attempt(history: History) -> None:
-    history.open()
-    history.chunk(1, 0, 2)
-    history.end()
-    selection = Selection(Position())
-    take(history, selection)
-    assert selection.given_up_blobs == 1
-    history.open()
-    history.update(0)
-    history.end()
-    take(history, selection, after=3)
-    assert selection.given_up_blobs == 1
-    assert selection.position.replay == selection.position.update == 6
-
-
-@pytest.mark.parametrize("cut", range(1, 6))
-def test_a_blob_whose_rest_is_found_after_the_end_is_whole(history: History, cut: int) -> None:
-    history.open()
-    history.chunk(1, 0, 2)
-    history.end()
-    history.event("reopened", "more has come")
-    history.chunk(1, 1, 2)
-    history.end()
-    first = Selection(Position())
-    items = [item for record in history.records[:cut] for item in first.take(record)]
-    resumed = Selection(decode_position(encode_position(first.position)))
-    items += take(history, resumed, after=min(first.position.replay, first.position.update))
-    assert items == [Text(3, 5, "blob/1", "01")]
-    assert resumed.given_up_blobs == 0
-
-
-def test_another_history_starts_from_its_beginning_and_restarts(history: History) -> None:
-    position = Position(update=500, replay=500, journal="aa", attempt=3, iteration=99, step=99)
-    selection = Selection(position.of_journal("bb"))
-    history.open()
-    history.update(0)
-    assert take(history, selection)[0] == Restart(0, 0)
-    assert selection.position.journal == "bb"
-
-
-def test_a_position_survives_its_text_form() -> None:
-    position = Position(update=5, replay=4, journal="00ff", algorithm="sac", iteration=None)
-    assert decode_position(encode_position(position)) == position
-    with pytest.raises(msgspec.MsgspecError):
-        decode_position("{")
