@@ -8,13 +8,16 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP_INSTALL := $(BIN)/python -m pip --disable-pip-version-check install --quiet --editable
 
+# Every process would compile the whole package anew, and the tests start thousands.
+unexport PYTHONDONTWRITEBYTECODE
+
 .DEFAULT_GOAL := help
 .PHONY: help demo test test-slow test-all check fix bench fuzz clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-13s%s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-demo: $(VENV)/.demo ## a minute of real training on two ranks, shown live
+demo: $(VENV)/.demo ## a minute or a few of real training on two ranks, shown live
 	@$(BIN)/unilab-metrics demo $(DEMO_ARGS)
 
 test: $(VENV)/.dev ## the tests, without the slow ones

@@ -21,10 +21,9 @@ from multiprocessing.synchronize import Event
 from pathlib import Path
 
 import zmq
+from live_run import attached
 
 import unilab_metrics as um
-from unilab_metrics.errors import UnilabMetricsError
-from unilab_metrics.subscribe.subscriber import Subscriber
 from unilab_schema.updates import Update
 
 PERIOD_S = 0.010
@@ -86,7 +85,7 @@ def over_the_bus(seconds: float, directory: Path, with_collector: bool) -> list[
         process.start()
     latencies: list[float] = []
     try:
-        with attached(run_dir) as subscriber:
+        with attached(run_dir, 20.0) as subscriber:
             deadline = time.monotonic() + seconds
             while time.monotonic() < deadline:
                 for record in subscriber.poll(100):
@@ -100,18 +99,6 @@ def over_the_bus(seconds: float, directory: Path, with_collector: bool) -> list[
             process.join(30)
     # The first second holds the start of the processes and the catching up.
     return latencies[int(1 / PERIOD_S) :]
-
-
-def attached(run_dir: Path) -> Subscriber:
-    """A subscriber, as soon as there is a bus."""
-    deadline = time.monotonic() + 20
-    while True:
-        try:
-            return Subscriber.attach(run_dir)
-        except UnilabMetricsError:
-            if time.monotonic() > deadline:
-                raise
-            time.sleep(0.05)
 
 
 def over_zeromq(seconds: float, directory: Path) -> list[float]:

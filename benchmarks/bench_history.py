@@ -1,13 +1,16 @@
-"""What a long history costs: the first picture of charts, a jump to a moment, a replay, memory.
+"""What a long history costs: from the command to the first picture, the first picture of charts, a jump
+to a moment, a replay, memory.
 
 ``python benchmarks/bench_history.py [--updates 6000000] [--tags 12] [--directory DIR]``; a week at ten
 updates a second is 6 million. Making the history takes the most time; with ``--directory`` it is kept
-and used again.
+and used again. The commands are real ones on a pseudo-terminal of 120x40; of each the median of
+``--times``, in brackets the smallest and the greatest, and the processor time of all its processes.
 """
 
 from __future__ import annotations
 
 import argparse
+import os
 import random
 import resource
 import sys
@@ -16,6 +19,7 @@ import time
 from pathlib import Path
 
 import numpy as np
+from bench_many_tags import Taken, Watched, words
 
 ROOT = Path(__file__).parents[1]
 sys.path[:0] = [str(ROOT / "tests" / "support")]
@@ -27,7 +31,8 @@ from unilab_metrics.subscribe.asking import NoAnswer  # noqa: E402
 from unilab_metrics.subscribe.past_files import PastFiles  # noqa: E402
 from unilab_metrics.subscribe.replay import Replay  # noqa: E402
 from unilab_schema.codec import encode_message  # noqa: E402
-from unilab_schema.control import Blocks, Epoch  # noqa: E402
+from unilab_schema.control import Epoch  # noqa: E402
+from unilab_schema.requests import Blocks  # noqa: E402
 from unilab_schema.updates import Update  # noqa: E402
 from unilab_sidecar.chart_panes import ChartData  # noqa: E402
 from unilab_sidecar.chart_state import ChartState  # noqa: E402
@@ -99,6 +104,22 @@ def jump(source: Source, at: int) -> None:
         question = reply
 
 
+def openings(run_dir: Path, times: int) -> None:
+    """From the command to the picture, and until the peak of the whole run is on it."""
+    command = [sys.executable, "-m", "unilab_metrics"]
+    for name in ("attach", "replay"):
+        first: list[Taken] = []
+        whole: list[Taken] = []
+        for _ in range(times):
+            watched = Watched(*command, name, run_dir)
+            first.append(watched.opened(lambda text: "Mean" in text))
+            whole.append(watched.opened(lambda text: "Peak" in text and "Peak -" not in text))
+            watched.left(lambda watched=watched: watched.typed(b"q"))
+        print(f"{name}, the first picture   {words(first)}")
+        if name == "attach":
+            print(f"{name}, with its peak       {words(whole)}")
+
+
 def measure(run_dir: Path) -> None:
     bus_dir = run_dir / "bus"
     began_s = time.perf_counter()
@@ -153,6 +174,7 @@ def main() -> None:
     parser.add_argument("--updates", type=int, default=6_000_000)
     parser.add_argument("--tags", type=int, default=12)
     parser.add_argument("--directory", type=Path)
+    parser.add_argument("--times", type=int, default=5)
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as place:
         run_dir = options.directory or Path(place) / "run"
@@ -162,6 +184,8 @@ def main() -> None:
             print(
                 f"{options.updates:,} updates of {options.tags} tags made in {time.perf_counter() - began_s:.0f} s"
             )
+        print(f"load average {os.getloadavg()[0]:.1f}, {os.cpu_count()} cores")
+        openings(run_dir, options.times)
         measure(run_dir)
 
 

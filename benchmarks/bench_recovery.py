@@ -32,10 +32,10 @@ from multiprocessing.context import SpawnProcess
 from multiprocessing.synchronize import Event
 from pathlib import Path
 
+from live_run import attached
+
 import unilab_metrics as um
-from unilab_metrics.errors import UnilabMetricsError
 from unilab_metrics.storage.lease import owner_pid
-from unilab_metrics.subscribe.subscriber import Subscriber
 from unilab_metrics.transport.rendezvous import aggregator_lease, bus_directory
 from unilab_schema.updates import Update
 
@@ -67,7 +67,7 @@ class Training:
         self._until = self._spawn.Event()
         self._began_unix_s = time.time()
         self._ranks = [self._rank(0), self._rank(1)]
-        self.subscriber = self.attached()
+        self.subscriber = attached(run_dir, LIMIT_S)
         self.wait(lambda: self.writer_has(1))
 
     def _rank(self, rank: int) -> SpawnProcess:
@@ -75,17 +75,6 @@ class Training:
         process = self._spawn.Process(target=learn, args=arguments)
         process.start()
         return process
-
-    def attached(self) -> Subscriber:
-        """A subscriber, as soon as there is a bus."""
-        deadline = time.monotonic() + LIMIT_S
-        while True:
-            try:
-                return Subscriber.attach(self.run_dir)
-            except UnilabMetricsError:
-                if time.monotonic() > deadline:
-                    raise
-                time.sleep(0.02)
 
     def wait(
         self, condition: Callable[[], bool], each: Callable[[Update, float], None] | None = None
@@ -164,7 +153,7 @@ class Training:
     def join_anew(self) -> float:
         """Seconds until a new subscriber has the whole picture."""
         began = time.monotonic()
-        with self.attached() as joined:
+        with attached(self.run_dir, LIMIT_S) as joined:
             has_entries = False
             while joined.snapshot() is None or not has_entries:
                 has_entries = bool(joined.poll(5)) or has_entries
