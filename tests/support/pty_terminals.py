@@ -21,6 +21,8 @@ import pytest
 from terminal_screen import TerminalScreen
 
 PATIENCE_S = 60.0
+_BETWEEN_PIECES_S = 0.05
+_LONGEST_PICTURE_S = 1.0
 _TAKE_TERMINAL = "import fcntl, os, sys, termios; fcntl.ioctl(0, termios.TIOCSCTTY, 0);"
 _GO_BEHIND = "os.setpgid(0, 0) if os.fork() == 0 else (os.wait(), os._exit(0));"
 _BEGIN = "os.execvp(sys.argv[1], sys.argv[1:])"
@@ -81,6 +83,16 @@ class PtyTerminal:
             if time.monotonic() > deadline_s:
                 pytest.fail("not in time; the screen:\n" + self.screen.text)
             self.read()
+        self.settle()
+
+    def settle(self) -> None:
+        """Take the rest of a picture: a pseudo-terminal passes 4 KiB on at a time, and on a busy
+        machine what follows the looked-for words comes later."""
+        deadline_s = time.monotonic() + _LONGEST_PICTURE_S
+        taken = -1
+        while taken != len(self.screen.written) and time.monotonic() < deadline_s:
+            taken = len(self.screen.written)
+            self.read(_BETWEEN_PIECES_S)
 
     def until_shown(self, words: str, timeout_s: float = PATIENCE_S) -> None:
         self.until(lambda: words in self.screen.text, timeout_s)
