@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -57,6 +57,8 @@ def with_odd_tags() -> list[Batch]:
     return [*batches, run.batch(*(run.update(odd) for _ in range(40)))]
 
 
+OTHER_METRICS_ALONE = ("tab",) * 4 + ("enter",)
+"""Where a small screen has them only further down."""
 STATES: dict[str, Callable[[], list[Batch]]] = {
     "warm-up": warming_up,
     "completed": completed,
@@ -72,7 +74,9 @@ THEMES: dict[str, dict[str, Any]] = {
 }
 
 
-def _picture(batches: list[Batch], size: tuple[int, int], keys: str = "", **more: Any) -> str:
+def _picture(
+    batches: list[Batch], size: tuple[int, int], keys: Sequence[str] = "", **more: Any
+) -> str:
     made: list[str] = []
 
     async def look(app: SidecarApp, pilot: Pilot[Any]) -> None:
@@ -89,7 +93,8 @@ def _picture(batches: list[Batch], size: tuple[int, int], keys: str = "", **more
 @pytest.mark.parametrize("size", SIZES)
 @pytest.mark.parametrize("state", STATES)
 def test_each_state_of_a_run_looks_as_it_was_approved(state: str, size: tuple[int, int]):
-    made = {f"{state}-{size[0]}x{size[1]}": _picture(STATES[state](), size)}
+    keys = OTHER_METRICS_ALONE if (state, size) == ("odd-tags", (80, 24)) else ()
+    made = {f"{state}-{size[0]}x{size[1]}": _picture(STATES[state](), size, keys)}
     compare(SNAPSHOTS, made)
 
 

@@ -147,11 +147,13 @@ class SampleRun:
                          figures=self._figures(place))
             for place, (key, state) in enumerate(zip(keys, states, strict=True))
         )  # fmt: skip
-        writer = BackendStatus("tensorboard", "running", max(self.sequence - 4, 0), 48240)
+        behind, unsynced = (4, 2) if self.ended is None else (0, 0)
+        state = "running" if self.ended is None else "finished"
+        writer = BackendStatus("tensorboard", state, max(self.sequence - behind, 0), 48240)
         return Head(
             epoch=Epoch(b"0123456789abcdef", 1),
             update=self.sequence,
-            durable=max(self.sequence - 2, 0),
+            durable=max(self.sequence - unsynced, 0),
             attempt=1,
             run=self._run,
             run_dir="logs/sac/cart_pole_balance/2026-03-09_18-30-00_numpy",

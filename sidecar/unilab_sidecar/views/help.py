@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import combinations
 
 from unilab_sidecar import chart_state, event_state, rank_state
 from unilab_sidecar.layout import FRAME_CELLS, SYSTEM_FROM, Screen
@@ -13,6 +14,7 @@ from unilab_sidecar.view_names import THEMES, View
 _KEY_CELLS = 15
 _GAP = 3
 Rows = Sequence[tuple[str, str]]
+Part = tuple[str, Rows]
 
 _EVERYWHERE: Rows = (
     ("1 to 5", "overview, charts, ranks, events, bus"),
@@ -66,7 +68,7 @@ _RANKS: Rows = tuple((key.keys, key.long) for key in rank_state.KEYS)
 def view(shown: View, columns: int) -> Screen:
     """The help, with the keys of the view that is shown first."""
     width = max(columns - FRAME_CELLS, 1)
-    own: tuple[tuple[str, Rows], ...] = (
+    own: tuple[Part, ...] = (
         ("Overview", _OVERVIEW),
         ("Charts", _CHARTS),
         ("Ranks", _RANKS),
@@ -79,15 +81,32 @@ def view(shown: View, columns: int) -> Screen:
         lines = _parts(parts, width)
     else:
         widths = [(width - _GAP) // 2, width - _GAP - (width - _GAP) // 2]
-        sides: list[list[tuple[str, Rows]]] = [[("In every view", _EVERYWHERE)], []]
-        for part in (*own, ("Scrolling", _MOVING), ("What the words mean", _WORDS)):
-            min(sides, key=lambda side: len(_parts(side, widths[0]))).append(part)
+        rest = (*own, ("Scrolling", _MOVING), ("What the words mean", _WORDS))
+        sides = _level((("In every view", _EVERYWHERE), *rest), widths[0])
         blocks = [_parts(side, cells) for side, cells in zip(sides, widths, strict=True)]
         lines = beside(blocks, widths, _GAP)
     return Screen("Help", "↑ ↓ scroll · Esc or q back", [clip(parts, width) for parts in lines])
 
 
-def _parts(parts: Sequence[tuple[str, Rows]], width: int) -> Block:
+def _level(parts: Sequence[Part], width: int) -> tuple[list[Part], list[Part]]:
+    """Two columns as equal in height as they can be: the first part begins the first one, and each
+    keeps the order. Of equal ones that which has the view's own keys, the second part, beside it."""
+    heights = [len(_parts([part], width)) + 1 for part in parts]
+
+    def unevenness(chosen: tuple[int, ...]) -> tuple[int, int]:
+        here = sum(heights[place] for place in chosen)
+        return max(here, sum(heights) - here), 1 in chosen
+
+    places = range(1, len(parts))
+    rests = (rest for count in range(len(parts)) for rest in combinations(places, count))
+    first = min(((0, *rest) for rest in rests), key=unevenness)
+    return (
+        [parts[place] for place in first],
+        [part for place, part in enumerate(parts) if place not in first],
+    )
+
+
+def _parts(parts: Sequence[Part], width: int) -> Block:
     lines: Block = []
     for title, rows in parts:
         lines += [()] if lines else []

@@ -287,5 +287,9 @@ def _timing(picture: Picture, width: int, *, with_system: bool) -> Block:
         blocks.append([title_line, *collector] if collector else [])
     if with_system:
         system = timing.system(picture, widths[-1])
-        blocks.append([heading("System", widths[-1]), *system] if system else [])
+        named = [heading("System", widths[-1]), *system] if system else []
+        if not any(blocks):
+            # Nothing has been timed yet, and it would hang at the right with nothing beside it.
+            return named
+        blocks.append(named)
     return beside(blocks, widths, _GAP) if any(blocks) else []
