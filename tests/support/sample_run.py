@@ -147,8 +147,9 @@ class SampleRun:
                          figures=self._figures(place))
             for place, (key, state) in enumerate(zip(keys, states, strict=True))
         )  # fmt: skip
-        behind, unsynced = (4, 2) if self.ended is None else (0, 0)
-        state = "running" if self.ended is None else "finished"
+        is_over = self.ended is not None and "live" not in states
+        behind, unsynced = (0, 0) if is_over else (4, 2)
+        state = "finished" if is_over else "running"
         writer = BackendStatus("tensorboard", state, max(self.sequence - behind, 0), 48240)
         return Head(
             epoch=Epoch(b"0123456789abcdef", 1),
