@@ -1,4 +1,4 @@
-"""Each source's newest values, and each tag over all of them: parts of ``control.RankValues``."""
+"""Each source's values, and each tag over all of them: parts of ``requests.RankValues``."""
 
 from __future__ import annotations
 
@@ -8,12 +8,15 @@ from unilab_schema.identity import SourceKey
 
 
 class RankRow(msgspec.Struct, frozen=True, array_like=True):
-    """A source of this attempt and its newest values.
+    """A source of this attempt and its values: means over the last two seconds of its frames, the
+    newest one always among them. A value that none of these has is its newest one.
 
     ``state``, ``age_s``, ``frame_age_s`` and ``ended``: as in ``control.SourceStatus``.
     ``iteration``: a learner's newest. ``cursor``: sequence of its newest record. ``values`` and
     ``ages_s``: packed ``<d`` in the order of the tags; the age is since the value was logged, and
-    NaN where the source has none of the tag. A value that is NaN has an age.
+    NaN where the source has none of the tag. A value that is NaN has an age. The age is of the newest
+    value of a mean. ``samples``: the most frames that a mean is over; 0: none is told, and all are
+    newest values.
     """
 
     key: SourceKey
@@ -26,6 +29,7 @@ class RankRow(msgspec.Struct, frozen=True, array_like=True):
     values: bytes
     ages_s: bytes
     ended: str = ""
+    samples: int = 0
 
 
 class RankSpread(msgspec.Struct, frozen=True, array_like=True):

@@ -93,7 +93,7 @@ class Blocks(msgspec.Struct, frozen=True, array_like=True, tag="blocks"):
 
 
 class Ranks(msgspec.Struct, frozen=True, array_like=True, tag="ranks"):
-    """Ask for the newest value that each source has sent of these tags.
+    """Ask for the value that each source has of these tags, see :class:`RankRow`.
 
     ``tags``: empty for the first hundred that any of them has.
     """

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Collection, Sequence
 from typing import NamedTuple
 
@@ -10,9 +11,8 @@ from unilab_schema.known_names import STEPS_PER_S, tag_of
 from unilab_schema.phases import ITERATION_WALL, PhaseSpec, all_learner_slices
 from unilab_schema.rank_values import RankSpread
 from unilab_sidecar import formatting
-from unilab_sidecar.means import are_one
+from unilab_sidecar.means import are_one, mean
 from unilab_sidecar.rank_columns import tag_title
-from unilab_sidecar.rank_means import spread_of
 from unilab_sidecar.rank_table import GRADIENT_SYNC_MS, STANDING, RankTable, at_work
 from unilab_sidecar.source_states import ENDED
 from unilab_sidecar.text import Block, Line, Segment, Style, clean, left, line, right, width_of
@@ -161,7 +161,7 @@ def _is_absent(phase: PhaseSpec, spread: RankSpread | None) -> bool:
 def _wall(table: RankTable) -> RankSpread | None:
     """Of what the table shows as the wall, which may be what the phases account for."""
     told = table.spreads.get(ITERATION_WALL)
-    if table.has_newest_spreads and told is not None:
+    if table.left_out[1] and told is not None:
         return _times_1000(told)
     states = STANDING if any(one.is_learner for one in at_work(table)) else ENDED
     walls = [
@@ -169,7 +169,19 @@ def _wall(table: RankTable) -> RankSpread | None:
         for one in table.lines
         if one.wall_ms is not None and one.state in states
     ]
-    return spread_of(walls) if walls else None
+    return _spread_of(walls) if walls else None
+
+
+def _spread_of(told: Sequence[tuple[float, SourceKey]]) -> RankSpread:
+    """Over sources, of which each has a value; as the aggregator makes it."""
+    finite = [(value, key) for value, key in told if math.isfinite(value)]
+    if not finite:
+        return RankSpread(0, len(told))
+    low = min(finite, key=lambda one: one[0])
+    high = max(finite, key=lambda one: one[0])
+    mean_of = mean([value for value, _ in finite])
+    others = len(told) - len(finite)
+    return RankSpread(len(finite), others, low[0], mean_of, high[0], low[1], high[1])
 
 
 def _times_1000(spread: RankSpread) -> RankSpread:

@@ -2,14 +2,15 @@
 
 How slow a rank is, is the time that it works: its iteration wall without its wait in gradient
 collectives, where every rank measures that; else a rank that keeps the others waiting would look
-like them. All of it is made of the same means over the answers of the last seconds, so that a phase
-fits its wall and the mark does not jump about; ages and iterations are the newest.
+like them. All of it is made of the same means over two seconds of each source's frames, so that a
+phase fits its wall and the mark does not jump about; ages and iterations are the newest.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Mapping, Sequence
+import struct
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
@@ -20,8 +21,8 @@ from unilab_schema.known_names import STEPS_PER_S, tag_of
 from unilab_schema.phases import (
     ITERATION_WALL,
     PhaseSpec,
-    collector_phases,
-    family_of,
+    collector_rows,
+    is_of_its_own,
     learner_slices,
 )
 from unilab_schema.rank_values import RankRow, RankSpread
@@ -29,7 +30,6 @@ from unilab_schema.requests import RankValues
 from unilab_sidecar.means import mean
 from unilab_sidecar.questions import Answer
 from unilab_sidecar.rank_ending import as_told, at_the_end
-from unilab_sidecar.rank_means import RankMeans, spreads_of
 from unilab_sidecar.source_states import shown_state
 
 GRADIENT_SYNC_MS = "Perf/dp_gradient_sync_ms_per_rank"
@@ -39,7 +39,7 @@ STANDING = frozenset({"live", "silent", "awaited"})
 
 
 class RankValue(NamedTuple):
-    """``value``: a mean, see ``rank_means``; ``age_s``: of the newest one. ``is_stale``: the source
+    """``value``: a mean, see ``RankRow``; ``age_s``: of the newest one. ``is_stale``: the source
     has sent newer values without this tag."""
 
     value: float
@@ -81,9 +81,8 @@ class RankLine:
 @dataclass(frozen=True, slots=True)
 class RankTable:
     """``lines`` by rank, learners before their collectors. ``spreads``: each tag over the sources
-    that are not lost; ``has_newest_spreads``: over their newest values, as the aggregator has them,
-    since not every source has a line. ``samples``: the most answers that a mean is over, 0 where
-    nobody has logged anything lately. ``expected``: learner ranks of the run, 0 if nobody says. ``slowest``: the
+    that are not lost, those without a line too. ``samples``: the most frames that a mean is over, 0
+    where the aggregator tells newest values alone. ``expected``: learner ranks of the run, 0 if nobody says. ``slowest``: the
     learner that works longest, if one is at least 1 % over the mean. ``without_sync``: how slow a
     rank is does not count its wait for the others. ``left_out``: tags and rows that did not fit
     the answer. ``problem``: why there are no values, or no newer ones. ``phases``: of learners and
@@ -98,7 +97,6 @@ class RankTable:
     without_sync: bool = False
     left_out: tuple[int, int] = (0, 0)
     samples: int = 0
-    has_newest_spreads: bool = False
     problem: str = ""
     has_answer: bool = False
     phases: tuple[PhaseSpec, ...] = ()
@@ -115,20 +113,18 @@ def asked_tags(
 ) -> tuple[str, ...]:
     """What a view of the ranks asks for: what its columns are made of, and the chosen tags.
     ``there``: all tags of the run, for the phases of its user."""
-    phases = (*learner_slices(algorithm, there), *_collector_slices(algorithm))
+    phases = (*learner_slices(algorithm, there), *_collector_slices(algorithm, there))
     pace = tag_of("steps_per_s", there) or STEPS_PER_S
     own = (ITERATION_WALL, pace, GRADIENT_SYNC_MS, *(phase.tag for phase in phases))
     return tuple(dict.fromkeys((*own, *chosen)))
 
 
 class RankStore:
-    """Folds the answers. One owner, no locks; memory is bounded by the answers of a few seconds."""
+    """Keeps the newest answer. One owner, no locks."""
 
     def __init__(self) -> None:
         self._table = RankTable()
         self._is_answered = False
-        self._life: tuple[object, int] | None = None
-        self._means = RankMeans()
 
     def add(self, answer: Answer, algorithm: str) -> None:
         """Takes an answer of the feed. What was known stays while there is no newer word."""
@@ -139,29 +135,21 @@ class RankStore:
         if not isinstance(reply, RankValues):
             return
         self._is_answered = True
-        life = reply.epoch.journal, reply.attempt
-        if life != self._life:
-            self._life = life
-            self._means.clear()
-        meant = self._means.add(reply)
-        numbers: list[list[float]] = meant.values.tolist()
-        ages: list[list[float]] = meant.ages_s.tolist()
-        rows = zip(reply.rows, numbers, ages, strict=True)
-        lines = tuple(_line(row, reply.tags, algorithm, *told) for row, *told in rows)
+        lines = tuple(_line(row, reply.tags, algorithm) for row in reply.rows)
         lines, without_sync = _with_work(lines)
-        is_part = reply.left_out_rows > 0
-        told_spreads = dict(zip(reply.tags, reply.spreads, strict=True))
         self._table = RankTable(
             _compared(lines),
-            told_spreads if is_part else spreads_of(reply, meant),
+            dict(zip(reply.tags, reply.spreads, strict=True)),
             reply.expected_learners,
             max((line.iteration for line in lines if line.iteration is not None), default=None),
             without_sync=without_sync,
             left_out=(reply.left_out_tags, reply.left_out_rows),
-            samples=meant.samples,
-            has_newest_spreads=is_part,
+            samples=max((row.samples for row in reply.rows), default=0),
             has_answer=True,
-            phases=(*learner_slices(algorithm, reply.tags), *_collector_slices(algorithm)),
+            phases=(
+                *learner_slices(algorithm, reply.tags),
+                *_collector_slices(algorithm, reply.tags),
+            ),
         )
 
     def table(
@@ -195,13 +183,9 @@ class RankStore:
 _NOTABLE = 0.01
 
 
-def _line(
-    row: RankRow,
-    tags: tuple[str, ...],
-    algorithm: str,
-    numbers: Sequence[float],
-    ages: Sequence[float],
-) -> RankLine:
+def _line(row: RankRow, tags: tuple[str, ...], algorithm: str) -> RankLine:
+    numbers = struct.unpack(f"<{len(tags)}d", row.values)
+    ages = struct.unpack(f"<{len(tags)}d", row.ages_s)
     newest_s = min((age for age in ages if not math.isnan(age)), default=0.0)
     values = {
         tag: RankValue(number, age, age - newest_s > STALE_S)
@@ -209,7 +193,7 @@ def _line(
         if not math.isnan(age)
     }
     is_learner = row.key.role == LEARNER
-    slices = learner_slices(algorithm, tags) if is_learner else _collector_slices(algorithm)
+    slices = learner_slices(algorithm, tags) if is_learner else _collector_slices(algorithm, tags)
     phases = [
         SlowestPhase(phase.label, phase.short_label, phase.to_ms(values[phase.tag].value))
         for phase in slices
@@ -270,9 +254,7 @@ def _place(one: RankLine) -> tuple[int, bool, SourceKey]:
     return one.key.rank, not one.is_learner, one.key
 
 
-def _collector_slices(algorithm: str) -> tuple[PhaseSpec, ...]:
-    phases = collector_phases(algorithm)
-    if family_of(algorithm) == "unknown":
-        # It may use every known phase.
-        phases = (*collector_phases("sac"), *collector_phases("appo"))
-    return tuple({phase.tag: phase for phase in phases if phase.exclusive}.values())
+def _collector_slices(algorithm: str, there: Collection[str]) -> tuple[PhaseSpec, ...]:
+    """What may be a collector's slowest phase: no details, but those of its user."""
+    rows = collector_rows(algorithm, there)
+    return tuple(phase for phase in rows if phase.exclusive or is_of_its_own(phase, rows))

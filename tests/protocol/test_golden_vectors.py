@@ -250,6 +250,8 @@ MESSAGES: dict[str, tuple[Any, msgspec.Struct]] = {
                     40,
                     _packed(math.inf, 0.0),
                     _packed(9.5, math.nan),
+                    "completed",
+                    38,
                 ),
             ),
             (

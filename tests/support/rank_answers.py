@@ -17,6 +17,8 @@ from unilab_sidecar.rank_table import RankStore, RankTable
 EPOCH = Epoch(b"j" * 16, 1)
 ITERATION = 48_210
 WALL_S = 0.1199
+SAMPLES = 17
+"""Iterations of that length in two seconds."""
 
 Values = Mapping[str, float]
 """Tags to values; an age beside a value where it is not that of the row: ``(value, age)``."""
@@ -65,6 +67,7 @@ def row(
         key, state, age_s, age_s, iteration, None, 9000,
         struct.pack(f"<{len(tags)}d", *(values.get(tag, math.nan) for tag in tags)),
         struct.pack(f"<{len(tags)}d", *(own.get(tag, math.nan) for tag in tags)),
+        samples=SAMPLES,
     )  # fmt: skip
 
 

@@ -44,8 +44,10 @@ _OVERVIEW: Rows = (
     ("Home End", "while paused: to the beginning and to the end of the run"),
 )
 _WORDS: Rows = (
-    ("Avg 2s (n=…)", "shown values are means over the updates of two seconds"),
-    ("Avg 10s (n=…)", "of the ranks: means over what so many answers have brought in ten seconds"),
+    (
+        "Avg 2s (n=…)",
+        "shown values are means over the updates of two seconds; of the ranks: each over its own",
+    ),
     ("1.2 (40 s)", "no update of the last two seconds has it: its newest value and age"),
     ("●  ○  ✗", "live, silent, and failed, lost or gone"),
     ("◌  ✓  ■", "awaited by a new aggregator, finished, stopped by somebody"),

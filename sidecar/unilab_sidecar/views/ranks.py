@@ -21,7 +21,6 @@ from unilab_sidecar.picture import Picture
 from unilab_sidecar.questions import RanksQuestion
 from unilab_sidecar.rank_columns import GONE, SLOWEST, STATES, percent, row, titles
 from unilab_sidecar.rank_columns import columns as columns_of
-from unilab_sidecar.rank_means import MEAN_S
 from unilab_sidecar.rank_spreads import spreads, who
 from unilab_sidecar.rank_state import KEYS, MAX_TAGS, RanksContext, RanksState, first_row
 from unilab_sidecar.rank_table import RankLine, RankTable, asked_tags, at_work
@@ -58,7 +57,7 @@ def window(table: RankTable) -> str:
     """Over what the values of this view are means, for the title; empty without any."""
     if not table.has_answer:
         return ""
-    return f"Avg {MEAN_S}s (n={table.samples})" if table.samples else "newest values"
+    return f"Avg 2s (n={table.samples})" if table.samples else "newest values"
 
 
 def context(
@@ -114,8 +113,7 @@ def _page(table: RankTable, picture: Picture, state: RanksState, columns: int, r
     happened = [row.tag for row in picture.learner.rows] if picture.learner is not None else []
     below = spreads(table, tags, width, max(room // 4, free, 1), happened)
     if below:
-        over = f"{_over(table)}, newest values" if table.has_newest_spreads else _over(table)
-        below = [*airy, heading(over, width), *below]
+        below = [*airy, heading(_over(table), width), *below]
     least = min(len(lines), _LEAST_ROWS)
     while below and room - len(above) - 1 - len(below) < least:
         below = below[:-1] if len(below) > 2 + len(airy) else []

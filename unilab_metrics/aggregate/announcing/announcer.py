@@ -121,6 +121,7 @@ class Announcer:
         if not (force or due or joined or news != self._told):
             return
         self._told, self._told_mono_ns, self._joined = news, now, False
+        core.state.recent_frames.look(now)
         try:
             self._announce.send(self._encoded_head(now), zmq.NOBLOCK)
         except zmq.ZMQError:
@@ -209,6 +210,7 @@ class Announcer:
             return self._core.blocks.history(request)
         if isinstance(request, Ranks):
             now = time.monotonic_ns()
+            self._core.state.recent_frames.asked(now)
             moment = Moment(self._core.epoch, now, self._boot_id)
             return rank_values(self._core.state, request, self._told_sources(now), moment)
         if isinstance(request, Console):

@@ -1,7 +1,4 @@
-"""Each source's newest values as one table: decoded when somebody asks, not per iteration. Pure.
-
-Sources that share a key set are taken together, so that 64 ranks cost hardly more than one.
-"""
+"""Each source's values as one table, and each tag over the sources: made when somebody asks. Pure."""
 
 from __future__ import annotations
 
@@ -11,9 +8,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from unilab_metrics.aggregate.announcing.rank_means import NEVER, MeantValues, meant_values
 from unilab_metrics.aggregate.announcing.serving import MAX_REPLY_BYTES
-from unilab_metrics.aggregate.folding.newest_frames import ValueFrame
-from unilab_metrics.aggregate.folding.packed import Float64s, Int64s, pack_values, unpack_values
+from unilab_metrics.aggregate.folding.packed import Float64s, pack_values
 from unilab_metrics.aggregate.folding.sources import SourceState
 from unilab_metrics.aggregate.folding.state import AggregatorState
 from unilab_schema.codec import MAX_FRAME_TAGS, MAX_TAG_BYTES
@@ -31,7 +28,6 @@ _CELL_BYTES = 16
 _LEAST_TAGS = 8
 """Rows are left out only where not even as many tags fit beside all of them."""
 _OVER = frozenset({"lost", "finished"})
-_NEVER = np.iinfo(np.int64).min
 
 
 class Told(NamedTuple):
@@ -56,9 +52,9 @@ def rank_values(
     rows = list(told[:MAX_ROWS])
     asked = _asked(state, request, rows)
     count, tags = _fitting(rows, asked)
-    table = _Table(state, rows, tags)
-    ages = table.ages_s(rows, moment)
-    has_value = table.stamps != _NEVER
+    table = meant_values(state, [one.source for one in rows], tags)
+    ages = _ages_s(table, rows, moment)
+    has_value = table.stamps != NEVER
     standing = np.array(_counting(rows), dtype=bool)
     made = tuple(
         RankRow(
@@ -72,6 +68,7 @@ def rank_values(
             pack_values(table.values[row]),
             pack_values(ages[row]),
             one.status.ended,
+            int(table.samples[row]),
         )
         for row, one in enumerate(rows[:count])
     )
@@ -126,67 +123,19 @@ def _fitting(rows: list[Told], tags: tuple[str, ...]) -> tuple[int, tuple[str, .
     return count, tags[:kept]
 
 
-class _Table:
-    """``values`` and the ``stamps`` of their frames, a row per source and a column per tag."""
-
-    def __init__(self, state: AggregatorState, rows: list[Told], tags: tuple[str, ...]) -> None:
-        shape = len(rows), len(tags)
-        self.values: Float64s = np.full(shape, np.nan)
-        self.stamps: Int64s = np.full(shape, _NEVER)
-        self.newest: Int64s = np.full(len(rows), _NEVER)
-        self._state = state
-        self._places = np.full(len(state.columns.tags), -1, dtype=np.intp)
-        for place, tag in enumerate(tags):
-            column = state.columns.known(tag)
-            if column is not None:
-                self._places[column] = place
-        groups: dict[int, list[tuple[int, ValueFrame]]] = {}
-        for row, one in enumerate(rows):
-            for key_set, frame in state.newest_frames.of(one.source.index).items():
-                groups.setdefault(key_set, []).append((row, frame))
-        for key_set, members in groups.items():
-            self._take(state.newest_frames.tags(key_set), members)
-
-    def ages_s(self, told: list[Told], moment: Moment) -> Float64s:
-        """Seconds since each value was logged; NaN where there is none."""
-        ages = np.full(self.values.shape, np.nan)
-        for row, one in enumerate(told):
-            known = self.stamps[row] != _NEVER
-            if one.source.identity.boot_id == moment.boot_id:
-                since_ns = moment.mono_ns - self.stamps[row][known]
-            else:
-                # Another clock: it only tells how much older a value is than the newest one.
-                last_s = (
-                    one.status.age_s if one.status.frame_age_s is None else one.status.frame_age_s
-                )
-                since_ns = self.newest[row] - self.stamps[row][known] + round(last_s * 1e9)
-            ages[row, known] = np.maximum(since_ns, 0) / 1e9
-        return ages
-
-    def _take(self, tags: tuple[str, ...], members: list[tuple[int, ValueFrame]]) -> None:
-        rows = np.array([row for row, _ in members])
-        stamps = np.array([frame.mono_ns for _, frame in members])
-        self.newest[rows] = np.maximum(self.newest[rows], stamps)
-        named = [place for place, tag in enumerate(tags) if tag]
-        places = self._places[self._state.columns.columns(tags)]
-        chosen = np.flatnonzero(places >= 0)
-        if not len(chosen):
-            return
-        of_frame = np.array(named, dtype=np.intp)[chosen]
-        values = _block([frame.values for _, frame in members])[:, of_frame]
-        where = np.ix_(rows, places[chosen])
-        is_newer = stamps[:, None] > self.stamps[where]
-        if any(frame.weights for _, frame in members):
-            ones = pack_values(np.ones(len(tags)))
-            weights = _block([frame.weights or ones for _, frame in members])[:, of_frame]
-            is_newer &= weights != 0
-            values = values / np.where(weights != 0, weights, 1.0)
-        self.values[where] = np.where(is_newer, values, self.values[where])
-        self.stamps[where] = np.where(is_newer, stamps[:, None], self.stamps[where])
-
-
-def _block(packed: list[bytes]) -> Float64s:
-    return np.reshape(unpack_values(b"".join(packed)), (len(packed), -1))
+def _ages_s(table: MeantValues, told: list[Told], moment: Moment) -> Float64s:
+    """Seconds since each value was logged; NaN where there is none."""
+    ages = np.full(table.values.shape, np.nan)
+    for row, one in enumerate(told):
+        known = table.stamps[row] != NEVER
+        if one.source.identity.boot_id == moment.boot_id:
+            since_ns = moment.mono_ns - table.stamps[row][known]
+        else:
+            # Another clock: it only tells how much older a value is than the newest one.
+            last_s = one.status.age_s if one.status.frame_age_s is None else one.status.frame_age_s
+            since_ns = table.newest[row] - table.stamps[row][known] + round(last_s * 1e9)
+        ages[row, known] = np.maximum(since_ns, 0) / 1e9
+    return ages
 
 
 def _env_steps(state: AggregatorState, source: SourceState) -> int | None:

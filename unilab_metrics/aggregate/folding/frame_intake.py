@@ -47,6 +47,7 @@ from unilab_schema.metrics import OverTime
 from unilab_schema.updates import BlobUpdate, EventUpdate, PointsUpdate
 
 if TYPE_CHECKING:
+    from unilab_metrics.aggregate.folding.newest_frames import ValueFrame
     from unilab_metrics.aggregate.folding.state import AggregatorState, Publication
     from unilab_metrics.storage.records import Record
 
@@ -170,10 +171,13 @@ def _take_values(
     values = Values(key_set, frame.values, frame.weights, frame.already_reduced)
     if frame.already_reduced and rank != 0:
         values = None
-    elif key_set in (kept := state.newest_frames.kept[source.index]):
+    elif (
+        key_set in (kept := state.newest_frames.kept[source.index])
+        and not state.recent_frames.is_kept
+    ):
         kept[key_set] = frame
     else:
-        state.newest_frames.keep(source.index, key_set, state.key_sets.tags(key_set), frame)
+        _keep(state, source, key_set, frame)
     windows = state.data.windows
     is_closed = windows.is_done(source.index, iteration)
     window = windows.add(share, iteration, values, more=frame.more)
@@ -202,10 +206,13 @@ def _take_report(
         _count_late(state, source, len(frame.values) // 8)
         return
     _count_nameless(state, source, key_set)
-    if key_set in (kept := state.newest_frames.kept[source.index]):
+    if (
+        key_set in (kept := state.newest_frames.kept[source.index])
+        and not state.recent_frames.is_kept
+    ):
         kept[key_set] = frame
     else:
-        state.newest_frames.keep(source.index, key_set, state.key_sets.tags(key_set), frame)
+        _keep(state, source, key_set, frame)
     reports = source.reports
     reports.add(Report(frame.mono_ns, key_set, frame.values, frame.weights, frame.env_steps))
     overflow = reports.overflow()
@@ -214,6 +221,13 @@ def _take_report(
         if flowing := flowing_values(overflow, tags_of, over_time):
             source.refuse(TOO_MANY_REPORTS, flowing)
         reduce_over_time(overflow, reports.held, tags_of, over_time)
+
+
+def _keep(state: AggregatorState, source: SourceState, key_set: int, frame: ValueFrame) -> None:
+    """For tables of ranks: a frame of a key set that is new, or while somebody looks at them."""
+    state.newest_frames.keep(source.index, key_set, state.key_sets.tags(key_set), frame)
+    if state.recent_frames.is_kept:
+        state.recent_frames.add(source.index, key_set, frame)
 
 
 def _over_time(state: AggregatorState) -> Callable[[str], OverTime]:

@@ -37,11 +37,15 @@ class NewestFrames:
         self._bytes = 0
 
     def keep(self, source: int, key_set: int, tags: tuple[str, ...], frame: ValueFrame) -> None:
-        """A frame of which nothing is kept yet."""
+        """A frame, newer than what is kept of its key set."""
+        kept = self.kept[source]
+        if key_set in kept:
+            kept[key_set] = frame
+            return
         size = _size(tags)
         if self._bytes + size > MAX_BYTES:
             self.clear()
-        kept = self.kept[source]
+            kept = self.kept[source]
         if len(kept) >= MAX_FRAMES:
             oldest = next(iter(kept))
             del kept[oldest]

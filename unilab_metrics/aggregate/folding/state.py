@@ -38,6 +38,7 @@ from unilab_metrics.aggregate.folding.packed import (
     unpack_integers,
     unpack_values,
 )
+from unilab_metrics.aggregate.folding.recent_frames import RecentFrames
 from unilab_metrics.aggregate.folding.reduction import TagColumns
 from unilab_metrics.aggregate.folding.refused_frames import RefusedFrames
 from unilab_metrics.aggregate.folding.reports import Reports
@@ -84,6 +85,7 @@ class AggregatorState:
         self.key_set_columns = ColumnsOfKeySets(self.key_sets, self.columns)
         self.refusals = RefusedFrames()
         self.newest_frames = NewestFrames()
+        self.recent_frames = RecentFrames()
         self._by_incarnation = {s.identity.incarnation: s for s in self.data.sources}
         self.learners = [s for s in self.data.sources if s.is_learner]
         """Sources whose frames are iterations, gone ones included."""
