@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from itertools import accumulate
 from typing import NamedTuple
 
 from unilab_sidecar.means import mean
@@ -32,6 +33,10 @@ _LONG_FROM = 40
 _LONG_ERRORS = 2.0
 _LEAST_BENDS = 4
 """Of which it is said how large they are."""
+_STEP = 5.0
+"""Deviations on both sides of it that a step is high."""
+_LEAST_SIDE = 4
+"""Values on either side of a step: fewer may be outliers."""
 _STRAYS = 50
 """One of so many values, on either side, does not count for the height of the chart."""
 _DEVIATION = 1.4826
@@ -63,6 +68,10 @@ def direction_of(values: Sequence[float]) -> Direction | None:
     seen in 98 to 100 of 100 with noise of 0.15 of it, in 55 to 91 with 0.3. Rising are called at
     most 1 of 100 courses of noise alone, 3 to 8 from 60 values on where neighbours share 20 or 40
     episodes (as many as falling), and 1 to 10 of those that have stood for their last third.
+
+    A course is never steady over a step: it goes where the step went if that is less than twenty
+    values ago, and is steady over what came after it if it is more. A step has four values at least
+    on either side, and is five deviations of either side high.
     """
     if len(values) < LEAST:
         return None
@@ -81,8 +90,42 @@ def direction_of(values: Sequence[float]) -> Direction | None:
         errors = max(_ERRORS * _standard_error(before, last), wandering)
         if abs(change) > max(least, _FLOOR * abs(was), errors):
             return Direction("rising" if change > 0 else "falling", seen)
-    least = max(least, _WANDERINGS * of_one)
-    return _long_way(values[-_LONG:], least) or Direction("steady", seen)
+    beyond = max(least, _WANDERINGS * of_one)
+    return _long_way(values[-_LONG:], beyond) or _stand(values, seen, least)
+
+
+def _stand(values: Sequence[float], seen: int, least: float) -> Direction:
+    """Steady, but never over a step."""
+    while (step := _step_of(values[-seen - _LEAST_SIDE :], least)) is not None:
+        ago, way = step
+        if ago >= seen:
+            break
+        if ago < LEAST:
+            return Direction(way, min(max(LEAST, 2 * ago), seen))
+        seen = ago
+    return Direction("steady", seen)
+
+
+def _step_of(values: Sequence[float], least: float) -> tuple[int, Trend] | None:
+    """How many values ago the highest step of more than ``least`` was, and where it went. What goes
+    up or down by and by is none: it is not high beside how far each of its sides goes."""
+    scale = max(map(abs, values)) or 1.0
+    middle = mean(values) / scale
+    scaled = [value / scale - middle for value in values]
+    sums = list(accumulate(scaled))
+    squares = list(accumulate(value * value for value in scaled))
+    best, found = _STEP, None
+    for count in range(_LEAST_SIDE, len(values) - _LEAST_SIDE + 1):
+        ago = len(values) - count
+        was, now = sums[count - 1] / count, (sums[-1] - sums[count - 1]) / ago
+        before = squares[count - 1] / count - was * was
+        last = (squares[-1] - squares[count - 1]) / ago - now * now
+        deviation = math.sqrt(max(before, last, 0.0))
+        least_here = max(least / scale, _FLOOR * abs(was + middle))
+        if abs(now - was) > max(best * deviation, least_here):
+            best = abs(now - was) / deviation if deviation else math.inf
+            found = ago, "rising" if now > was else "falling"
+    return found
 
 
 def _long_way(values: Sequence[float], least: float) -> Direction | None:
