@@ -32,7 +32,7 @@ class Batch:
     seconds since ``head`` came, ``late_s``: how long it was on its way, at least. ``behind``: the
     history up to now has not all been handed over yet. ``summary``: what an ended run says of
     itself, where no announcement can. ``gone``: nobody is at work on the run any more; who is gone,
-    by name. ``refusal``: the aggregator does not let us in any more, and why, empty while
+    by name; ``is_untold``: that will be known in a few seconds. ``refusal``: the aggregator does not let us in any more, and why, empty while
     it does. ``outage``: what keeps from hearing the run's machine, asked for in silence only.
     ``ended``: how the run has ended, where nobody there is left to announce it, empty otherwise.
     ``failure``: nothing follows. ``answers``: to what was asked with ``Feed.ask``.
@@ -52,6 +52,7 @@ class Batch:
     behind: bool = False
     summary: Summary | None = None
     gone: tuple[str, ...] | None = None
+    is_untold: bool = False
     ended: str = ""
     refusal: str = ""
     outage: Outage | None = None

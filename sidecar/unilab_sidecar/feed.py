@@ -231,6 +231,7 @@ class Feed:
                         behind=behind,
                         summary=summary,
                         gone=left.gone,
+                        is_untold=left.is_untold,
                         ended=left.ended,
                         refusal=str(refusal or ""),
                         outage=None if source.connected else self._find_outage(),

@@ -51,6 +51,11 @@ class LeftAlone:
         self.ended = ""
         self.summary: Summary | None = None
 
+    @property
+    def is_untold(self) -> bool:
+        """Whether the answer is awaited: damaged settings keep it from being told at once."""
+        return self._untold_s is not None and not self._has_ended
+
     def heed(self, records: Iterable[HistoryRecord]) -> None:
         """Takes the entries that have come. Who is gone of one attempt says nothing of the next,
         whose processes wrote what follows the end."""

@@ -164,6 +164,9 @@ def run_plain(
         if stopped():
             break
         if (failure := run.take(batches)) is not None:
+            picture = run.picture(clock_s()) if once and run.is_untold else None
+            for line in teller.once(picture) if picture is not None else ():
+                write(line)
             return failure
         if not batches or (picture := run.picture(clock_s())) is None:
             continue
@@ -173,7 +176,7 @@ def run_plain(
             return Failure(picture.refusal, ExitCode.REFUSED)
         if once:
             is_early = picture.iteration is None and picture.ended is None
-            if is_early and not gives_up and not is_past:
+            if (is_early or run.is_untold) and not gives_up and not is_past:
                 continue
             for line in teller.once(picture):
                 write(line)

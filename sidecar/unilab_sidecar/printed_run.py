@@ -34,7 +34,7 @@ class _Feed(Protocol):
 
 
 class PrintedRun:
-    """One owner, no locks."""
+    """One owner, no locks. ``is_untold``: as ``Batch`` has it."""
 
     def __init__(self, feed: _Feed, *, is_past: bool) -> None:
         """``is_past``: it is played from its files."""
@@ -43,6 +43,7 @@ class PrintedRun:
         self._series = Series(feed.run_dir, feed.target)
         self._peak = EndPeak()
         self._until_s = math.inf
+        self.is_untold = False
 
     def take(self, batches: Iterable[Batch]) -> Failure | None:
         """What has come; why nothing follows, if that is so."""
@@ -50,6 +51,7 @@ class PrintedRun:
             if batch.failure is not None:
                 return batch.failure
             self._series.add(batch)
+            self.is_untold = batch.is_untold
             for question, reply in batch.answers:
                 if isinstance(question, PeakQuestion) and isinstance(reply, PastPeak | NoAnswer):
                     self._peak.answer(question, reply)

@@ -107,6 +107,6 @@ def test_a_run_of_which_only_the_journal_is_there_was_here() -> None:
 
 def test_the_places_of_spools_are_few_and_whole_paths() -> None:
     told = b'{"spools": ["relative", "/a", %s]}' % b", ".join(b'"/s%d"' % n for n in range(99))
-    found = places(told)
+    found = places(told) or ()
     assert found[:2] == ("/a", "/s0")
     assert len(found) == 64

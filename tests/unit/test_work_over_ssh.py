@@ -40,7 +40,7 @@ def publisher(run_dir: Path) -> Iterator[Publisher]:
 def reported(run_dir: Path) -> Report:
     """What the other machine would answer."""
     run = answer(script.ask_run(str(run_dir)))
-    return answer(script.ask_work(str(run_dir), work.places(run.settings)))
+    return answer(script.ask_work(str(run_dir), work.places(run.settings) or ()))
 
 
 def answer(question: bytes) -> Report:
@@ -90,7 +90,9 @@ def test_of_those_who_are_all_gone_the_same_is_said_as_on_their_machine(
 
 def test_a_spool_that_is_being_made_has_somebody_at_work(run_dir: Path) -> None:
     connect(run_dir)
-    (place,) = work.places(answer(script.ask_run(str(run_dir))).settings)[:1]
+    places = work.places(answer(script.ask_run(str(run_dir))).settings)
+    assert places is not None
+    place = places[0]
     (Path(place) / "new").mkdir(parents=True)
     report = reported(run_dir)
     assert [one.holder.lock for one in report.spools] == ["held"]
@@ -155,9 +157,13 @@ def test_a_run_of_another_node_is_none_of_its_business(run_dir: Path) -> None:
     assert work.who_is_gone(reported(run_dir), None) is None
 
 
-@pytest.mark.parametrize("settings", [None, b"", b"[", b'{"spools":[1]}', b"[" * 9000])
-def test_settings_that_say_nothing_name_no_places(settings: bytes | None) -> None:
-    assert work.places(settings) == ()
+@pytest.mark.parametrize("settings", [b"", b"[", b'{"spools":[1]}', b"[" * 9000])
+def test_damaged_settings_say_nothing_of_places(settings: bytes) -> None:
+    assert work.places(settings) is None
+
+
+def test_where_there_are_no_settings_there_are_no_places() -> None:
+    assert work.places(None) == ()
 
 
 def test_nonsense_is_no_end_of_a_run() -> None:

@@ -69,7 +69,8 @@ class RunOverSsh:
         self._next_s = 0.0
         self._failures = 0
         self._known_life: tuple[int, int] | None = None
-        self._places: tuple[str, ...] = ()
+        self._places: tuple[str, ...] | None = ()
+        """Of the run's spools; ``None``: nobody knows, and so not who is at work either."""
         self._absence: UnilabMetricsError | None = None
         self._untried: list[str] = []
         self._tried: list[str] = []
@@ -145,7 +146,7 @@ class RunOverSsh:
         pause_s = _AGAIN_S if self.gone is None else _GONE_AGAIN_S
         self._next_s = time.monotonic() + pause_s
         if self._tunnel is not None and self._named.path:
-            self._tunnel.ask(script.ask_work(self._named.path, self._places))
+            self._tunnel.ask(script.ask_work(self._named.path, self._places or ()))
             self._asked_s = time.monotonic()
 
     def _step(self) -> str:
@@ -225,7 +226,7 @@ class RunOverSsh:
         """Raises as ``judging.judge`` does."""
         if answer.is_work:
             self.summary = answer.summary
-            is_over = self._contact is None and self._bus is None
+            is_over = self._contact is None and self._bus is None and self._places is not None
             self.gone = work.who_is_gone(answer, self._known_life) if is_over else None
             return
         if answer.is_alive is not None:

@@ -29,12 +29,13 @@ _BY_BOOT_SLACK_S = 1.0
 _INODE = re.compile(r"\[(\d+)\]")
 
 
-def places(settings: bytes | None) -> tuple[str, ...]:
-    """Directories in which processes of the run may have their spools, as its settings say."""
+def places(settings: bytes | None) -> tuple[str, ...] | None:
+    """Directories in which processes of the run may have their spools, as its settings say; ``None``
+    if these are damaged, so that nobody knows where."""
     try:
-        launches = decode_launches(settings or b"{}")
+        launches = decode_launches(b"{}" if settings is None else settings)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-        return ()
+        return None
     return tuple(path for path in launches.spools if path.startswith("/"))[:_MOST_PLACES]
 
 
