@@ -33,7 +33,7 @@ _LONG_FROM = 40
 _LONG_ERRORS = 2.0
 _LEAST_BENDS = 4
 """Of which it is said how large they are."""
-_STEP = 5.0
+_STEP = 6.0
 """Deviations on both sides of it that a step is high."""
 _LEAST_SIDE = 4
 """Values on either side of a step: fewer may be outliers."""
@@ -71,7 +71,7 @@ def direction_of(values: Sequence[float]) -> Direction | None:
 
     A course is never steady over a step: it goes where the step went if that is less than twenty
     values ago, and is steady over what came after it if it is more. A step has four values at least
-    on either side, and is five deviations of either side high.
+    on either side, and is six deviations of either side high, single spikes left out.
     """
     if len(values) < LEAST:
         return None
@@ -111,7 +111,7 @@ def _step_of(values: Sequence[float], least: float) -> tuple[int, Trend] | None:
     up or down by and by is none: it is not high beside how far each of its sides goes."""
     scale = max(map(abs, values)) or 1.0
     middle = mean(values) / scale
-    scaled = [value / scale - middle for value in values]
+    scaled = [value / scale - middle for value in _without_spikes(values)]
     sums = list(accumulate(scaled))
     squares = list(accumulate(value * value for value in scaled))
     best, found = _STEP, None
@@ -126,6 +126,12 @@ def _step_of(values: Sequence[float], least: float) -> tuple[int, Trend] | None:
             best = abs(now - was) / deviation if deviation else math.inf
             found = ago, "rising" if now > was else "falling"
     return found
+
+
+def _without_spikes(values: Sequence[float]) -> list[float]:
+    """Each as the middle one of three neighbours, which leaves steps where they are."""
+    inner = (sorted(values[at : at + 3])[1] for at in range(len(values) - 2))
+    return [values[0], *inner, values[-1]]
 
 
 def _long_way(values: Sequence[float], least: float) -> Direction | None:

@@ -49,12 +49,23 @@ def test_three_stray_reports_are_no_step() -> None:
     assert direction_of(values) == Direction("steady", 20)
 
 
-def test_steps_of_any_size_and_place_are_seen() -> None:
-    for scale, level in ((1e-300, 0.0), (1e300, 0.0), (1.0, -1e6), (1.0, 1e6)):
-        values = [level + scale * value for value in course(60, 16, -30.0)]
-        found = direction_of(values)
-        assert found is not None
-        assert (found.trend == "steady") == (abs(level) > 0)
+@pytest.mark.parametrize("scale", [1e-300, 1e300])
+def test_steps_of_any_size_are_seen(scale: float) -> None:
+    assert direction_of([scale * v for v in course(60, 16, -30.0)]) == Direction("falling", 20)
+
+
+@pytest.mark.parametrize("level", [-1e6, 1e6])
+def test_a_step_of_less_than_a_thousandth_of_the_value_is_none(level: float) -> None:
+    found = direction_of([level + value for value in course(60, 16, -30.0)])
+    assert found is not None
+    assert found.trend == "steady"
+
+
+def test_a_spike_on_either_side_hides_no_step() -> None:
+    for at in (-3, -10, -19):
+        values = course(60, 16, -12.0)
+        values[at] += 40.0
+        assert direction_of(values) == Direction("falling", 20)
 
 
 def test_noise_alone_is_no_more_often_a_trend_than_before() -> None:
