@@ -5,6 +5,11 @@ from __future__ import annotations
 import math
 
 UNKNOWN = "-"
+_MOST_WHOLE = 1e15
+_MOST_MS = 1e9
+_MOST_PERCENT = 1e6
+_MOST_DAYS = 1_000_000
+"""Where digits are no longer written out: what takes so long is no time of a training."""
 
 
 def value(number: float, digits: int = 4) -> str:
@@ -33,9 +38,12 @@ def fixed(number: float, decimals: int) -> str:
 
 
 def whole(number: float) -> str:
-    """A count: thousands are separated, ``12.3 M`` from ten million on."""
+    """A count: thousands are separated, ``12.3 M`` from ten million on; powers of ten beyond all
+    units."""
     if (word := _not_finite(number)) is not None:
         return word
+    if abs(number) >= _MOST_WHOLE:
+        return f"{number:.1e}"
     for size, unit in ((1e12, "T"), (1e9, "G"), (1e7, "M")):
         if abs(number) >= size:
             return f"{number / min(size, 1e6 if unit == 'M' else size):,.1f} {unit}"
@@ -51,6 +59,8 @@ def milliseconds(number: float) -> str:
     """Milliseconds with two decimals, fewer for what no reader needs them for."""
     if (word := _not_finite(number)) is not None:
         return word
+    if abs(number) >= _MOST_MS:
+        return f"{number:.2e}"
     return f"{number:,.2f}" if abs(number) < 1e5 else f"{number:,.0f}"
 
 
@@ -61,6 +71,8 @@ def short_time(microseconds: float) -> str:
     if abs(microseconds) < 999.5:
         return f"{microseconds:.0f} µs"
     ms = microseconds / 1e3
+    if abs(ms) >= _MOST_MS:
+        return f"{ms:.2e} ms"
     decimals = 2 if abs(ms) < 9.995 else 1 if abs(ms) < 99.95 else 0
     return f"{ms:,.{decimals}f} ms"
 
@@ -69,7 +81,7 @@ def percent(number: float) -> str:
     """A percentage with one decimal."""
     if (word := _not_finite(number)) is not None:
         return word
-    return f"{number:.1f} %"
+    return f"{number:.1f} %" if abs(number) < _MOST_PERCENT else f"{number:.1e} %"
 
 
 def duration(seconds: float | None) -> str:
@@ -78,6 +90,8 @@ def duration(seconds: float | None) -> str:
         return UNKNOWN
     total = max(int(seconds), 0)
     days, rest = divmod(total, 86400)
+    if days >= _MOST_DAYS:
+        return _days(seconds)
     clock = f"{rest // 3600}:{rest % 3600 // 60:02}:{rest % 60:02}"
     return f"{days} d {clock}" if days else clock
 
@@ -92,7 +106,7 @@ def age(seconds: float | None) -> str:
     for limit, size, unit in ((120, 1, "s"), (7200, 60, "min"), (172800, 3600, "h")):
         if seconds < limit:
             return f"{seconds / size:.0f} {unit}"
-    return f"{seconds / 86400:.0f} d"
+    return f"{seconds / 86400:.0f} d" if seconds < 86400 * _MOST_DAYS else _days(seconds)
 
 
 def long_ago(seconds: float) -> str:
@@ -101,6 +115,8 @@ def long_ago(seconds: float) -> str:
     if not math.isfinite(seconds):
         return UNKNOWN
     whole_s = max(int(seconds), 0)
+    if whole_s >= 86400 * _MOST_DAYS:
+        return _days(seconds)
     for size, unit, part, less in (
         (86400, "d", 3600, "h"),
         (3600, "h", 60, "min"),
@@ -109,6 +125,10 @@ def long_ago(seconds: float) -> str:
         if whole_s >= size:
             return f"{whole_s // size} {unit} {whole_s % size // part} {less}"
     return f"{whole_s} s"
+
+
+def _days(seconds: float) -> str:
+    return f"{seconds / 86400:.1e} d"
 
 
 def _not_finite(number: float) -> str | None:
