@@ -19,7 +19,7 @@ MOST_CELLS: dict[str, tuple[Callable[[float], str], int]] = {
     "short_time": (formatting.short_time, 17),
     "percent": (formatting.percent, 12),
     "duration": (formatting.duration, 17),
-    "age": (formatting.age, 9),
+    "age": (formatting.age, 10),
     "long_ago": (formatting.long_ago, 13),
 }
 
