@@ -168,7 +168,7 @@ def legend_rows(
     has_span = values.finite and not (at_cursor and values.is_single)
     span = f"  {_in_cells(low, values.low)} … {high}" if has_span else ""
     if has_span and width_of(span) + _VALUE_CELLS + 3 > width:
-        span = f"  {right(short_number(values.low), _VALUE_CELLS)} … {short_number(values.high)}"
+        span = f"  {_in_cells(short_number(values.low), values.low)} … {short_number(values.high)}"
     return [head, line("   ", value, Segment(span, "label"))]
 
 
@@ -220,8 +220,10 @@ def _pair(name: str, value: float, apart: float) -> list[Segment]:
 
 
 def _in_cells(text: str, number: float) -> str:
-    """At the right of its cells, with fewer digits than are wanted if they have no room."""
-    return right(text if len(text) <= _VALUE_CELLS else short_number(number), _VALUE_CELLS)
+    """At the right of its cells, with fewer digits than are wanted if they have no room; beyond them
+    rather than cut."""
+    shown = text if len(text) <= _VALUE_CELLS else short_number(number)
+    return right(shown, max(_VALUE_CELLS, len(shown)))
 
 
 def _style(value: float) -> Style:

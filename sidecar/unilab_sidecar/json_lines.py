@@ -80,7 +80,7 @@ def json_line(picture: Picture, wanted: str = "") -> str:
             "missing": picture.missing_ranks,
         },
         "unread": picture.unread,
-        "silent_s": _number(picture.silent_s),
+        "silent_s": _known(picture.silent_s),
         "alerts": [{"text": alert.text, "level": alert.style} for alert in alerts(picture)],
         "alerts_open": picture.own_alerts[1],
         "open_alerts": [
@@ -113,7 +113,7 @@ def json_line(picture: Picture, wanted: str = "") -> str:
                 "pid": source.pid,
                 "host": source.host,
                 "state": source.state,
-                "age_s": _number(source.age_s),
+                "age_s": _known(source.age_s),
                 "drops": source.drops,
                 "lost_frames": source.lost_frames,
                 "troubles": source.troubles,
@@ -150,6 +150,11 @@ def _event(note: Note) -> dict[str, Any]:
 
 def _age(stale_s: float | None, picture: Picture) -> float | str | None:
     return _number(picture.age_s if stale_s is None else stale_s)
+
+
+def _known(seconds: float | None) -> float | None:
+    """A time since something that nobody may have heard of."""
+    return None if seconds is None or not math.isfinite(seconds) else seconds
 
 
 def _number(value: float | None) -> float | str | None:

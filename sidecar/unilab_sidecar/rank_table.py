@@ -82,7 +82,8 @@ class RankLine:
 class RankTable:
     """``lines`` by rank, learners before their collectors. ``spreads``: each tag over the sources
     that are not lost, those without a line too. ``samples``: the most frames that a mean is over, 0
-    where the aggregator tells newest values alone. ``expected``: learner ranks of the run, 0 if nobody says. ``slowest``: the
+    where the aggregator tells newest values alone. ``as_of_iteration``: the newest of the answer that the
+    values are of, where there are newer ones that nobody tells. ``expected``: learner ranks of the run, 0 if nobody says. ``slowest``: the
     learner that works longest, if one is at least 1 % over the mean. ``without_sync``: how slow a
     rank is does not count its wait for the others. ``left_out``: tags and rows that did not fit
     the answer. ``problem``: why there are no values, or no newer ones. ``phases``: of learners and
@@ -97,6 +98,7 @@ class RankTable:
     without_sync: bool = False
     left_out: tuple[int, int] = (0, 0)
     samples: int = 0
+    as_of_iteration: int | None = None
     problem: str = ""
     has_answer: bool = False
     phases: tuple[PhaseSpec, ...] = ()
@@ -171,7 +173,10 @@ class RankStore:
             lines = at_the_end(lines, standing, STANDING, last_iteration)
             table = replace(table, iteration=last_iteration)
         lines = tuple(sorted(lines, key=_place))
-        table = replace(table, lines=lines)
+        told, newest = self._table.iteration, table.iteration
+        is_older = not self._is_answered or (told is not None and told < (newest or 0))
+        as_of = told if is_older and table.has_answer else None
+        table = replace(table, lines=lines, as_of_iteration=as_of)
         working = {line.key: line.work_ms for line in lines if _counts(line)}
         slowest = max(working, key=lambda key: working[key] or 0.0, default=None)
         over = next((line.over for line in lines if line.key == slowest), None)

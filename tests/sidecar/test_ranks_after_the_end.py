@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from msgspec import structs
 from rank_answers import run_of
 
@@ -16,8 +17,8 @@ from unilab_sidecar.text import plain
 from unilab_sidecar.views.ranks import ranks
 
 
-def shown(table: RankTable) -> str:
-    return "\n".join(map(plain, ranks(table, Picture(), RanksState(), 120, 40).lines))
+def shown(table: RankTable, columns: int = 120) -> str:
+    return "\n".join(map(plain, ranks(table, Picture(), RanksState(), columns, 40).lines))
 
 
 def ended(rank: int, state: str, age_s: float = 2.0) -> SourceStatus:
@@ -65,3 +66,15 @@ def test_without_a_newer_answer_the_announced_states_count() -> None:
     store.add(Answer(RanksQuestion(), NoAnswer("no answer for 6 s")), "sac")
     table = store.table((), (ended(0, "live", 0.5), ended(1, "lost", 70.0)))
     assert [(one.state, one.age_s) for one in table.lines] == [("live", 0.5), ("lost", 70.0)]
+
+
+@pytest.mark.parametrize("columns", [80, 160])
+def test_values_of_an_earlier_iteration_than_the_last_are_called_so(columns: int) -> None:
+    store = RankStore()
+    store.add(Answer(RanksQuestion(), run_of(2, collectors=0)), "sac")
+    told = store.table().iteration or 0
+    said = f"! values as of iteration {told:,}"
+    assert said not in shown(store.table((), (ended(0, "finished"),), told), columns)
+    assert said in shown(store.table((), (ended(0, "finished"),), told + 3), columns)
+    store.add(Answer(RanksQuestion(), NoAnswer("only a live run tells it")), "sac")
+    assert f"{said}: only a live run" in shown(store.table((), (), told + 3), columns)

@@ -188,7 +188,8 @@ def test_what_was_known_stays_when_the_aggregator_stops_answering() -> None:
     store.add(Answer(RanksQuestion(), run_of(2)), "sac")
     store.add(Answer(RanksQuestion(), NoAnswer("the aggregator has not answered for 6 s")), "sac")
     shown = text(store.table())
-    assert "! the aggregator has not answered for 6 s" in shown
+    said = "! values as of iteration 48,210: the aggregator has not answered for 6 s"
+    assert said in shown
     assert "Learning" in shown
     gone = SourceStatus(SourceKey(0, LEARNER), 1, "h", "gone", 9.0, 9.0, 5, 0)
     assert "L gone" in text(store.table((), (gone,)))

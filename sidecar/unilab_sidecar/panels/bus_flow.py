@@ -158,8 +158,9 @@ def _chart(picture: Picture, title: str, name: str, width: int, rows: int) -> Bl
     fit = fitted(scale_of(0.0, max(*points, 1.0)), body_rows, _DOTS)
     body = curve(points, cells, body_rows, flat="accent", scale=fit.scale)
     labels = [fit.marks[row].label if row in fit.marks else "" for row in range(body_rows)]
-    ago = f"{time_label(picture.bus.courses.covered_s(name))} ago "
-    now = " now"
+    covered = time_label(picture.bus.courses.covered_s(name))
+    ago = f"{covered} ago " if picture.ended is None else f"{covered} before "
+    now = " now" if picture.ended is None else " the end"
     rule = "─" * max(cells - len(ago) - len(now), 0)
     return [
         heading(title, width),

@@ -210,9 +210,9 @@ def _header(panes: Panes, named: list[Named], whole: Span, width: int) -> Line:
     if state.overlay == "apart" and count > shown:
         first = panes.arranged.first
         said.append(f"{first + 1} to {first + shown} of {count} charts")
-    # The key would do it otherwise, and what a key does has to be seen.
+    # The key would do it otherwise, and what a key does has to be seen: before all that was there.
     has_none = not panes.data.earlier and panes.data.compare is None
-    said += ["no earlier run of this task here"] if has_none and not state.compare else []
+    said = ["no earlier run of this task here", *said] if has_none and not state.compare else said
     parts += [Segment(f" · {text}", "label") for text in said if text]
     if panes.data.compare is not None and state.compare:
         room = width - line_width(parts) - width_of(_BESIDE)

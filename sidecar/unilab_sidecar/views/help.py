@@ -60,6 +60,7 @@ _WORDS: Rows = (
     ("Rows/s", "rows that training takes out of the replay buffer a second"),
     ("Ingress", "the queue from the collectors to the replay buffer"),
     ("Work", "of a rank: its Iter Wall without the wait for other ranks' gradients"),
+    ("DP Sync", "of a rank: that wait (data parallel gradient sync)"),
     ("log()", "how long a call of the logger holds the training up"),
 )
 _CHARTS: Rows = tuple((key.keys, key.long) for key in chart_state.KEYS)

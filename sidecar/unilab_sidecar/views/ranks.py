@@ -157,6 +157,10 @@ def _ordered(table: RankTable, state: RanksState) -> list[RankLine]:
 def _above(table: RankTable, picture: Picture, state: RanksState, width: int) -> Block:
     # A rank that stands still comes before one that is slow: the others wait for it.
     lines: Block = [_counts(table, picture, state, width), *_in_trouble(table, width)]
+    if table.as_of_iteration is not None:
+        why = f": {table.problem}" if table.problem else ""
+        text = f"! values as of iteration {table.as_of_iteration:,}{why}"
+        lines += flowed(None, [Segment(text, "warn")], width)
     if table.problem and not table.has_answer:
         lines += flowed(
             None, [Segment(f"! No values of single ranks: {table.problem}", "warn")], width
@@ -191,8 +195,6 @@ def _counts(table: RankTable, picture: Picture, state: RanksState, width: int) -
         parts.append(Segment(said, "value"))
     if not has_contact(picture):
         parts.append(Segment(f"as of {formatting.age(picture.silent_s)} ago", "warn"))
-    elif table.problem and table.has_answer:
-        parts.append(Segment(f"! {table.problem}", "warn"))
     shown: list[Segment] = []
     for part in parts:
         more = [Segment(" · ", "dim"), part] if shown else [part]
