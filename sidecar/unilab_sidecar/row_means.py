@@ -60,8 +60,8 @@ def _sum(rows: Sequence[Values]) -> Values:
 def _of_sum(total: Values, rows: Sequence[Values]) -> Values:
     """The mean of the rows that have this sum."""
     middle = total / len(rows)
-    # A NaN is left out: finite values in a row never add up to one.
-    at = np.flatnonzero(np.isinf(middle))
+    # A NaN may come of a sum beyond a float and of an infinity among the values that is none of it.
+    at = np.flatnonzero(~np.isfinite(middle))
     if not len(at):
         return middle
     halves, low, high = np.zeros(len(at)), np.full(len(at), np.inf), np.full(len(at), -np.inf)

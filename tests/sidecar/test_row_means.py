@@ -37,6 +37,7 @@ def test_a_mean_of_finite_values_is_one_of_their_range(rows: list[tuple[float, f
 @given(st.lists(st.tuples(ANY, st.sampled_from(["first", "second"])), min_size=1))
 @example([(GREATEST, "first"), (GREATEST, "second")] * 3)
 @example([(GREATEST, "first")] * 2 + [(-GREATEST, "second")] * 2)
+@example([(GREATEST, "second"), (GREATEST, "second"), (-math.inf, "second")])
 def test_the_mean_over_two_key_sets_is_as_honest(values: list[tuple[float, str]]) -> None:
     """The tag ``x`` is in both of them, at different places."""
     with warnings.catch_warnings():
