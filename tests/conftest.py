@@ -47,7 +47,9 @@ for _number, _usual in (
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 # A loaded machine must not turn a slow example into a failure.
-hypothesis.settings.register_profile("project", deadline=None, max_examples=60)
+# As Hypothesis itself has it: in CI a change is tried, elsewhere chance goes on looking.
+_IN_CI = bool(os.environ.get("CI"))
+hypothesis.settings.register_profile("project", deadline=None, max_examples=60, derandomize=_IN_CI)
 hypothesis.settings.load_profile("project")
 # Each test has a working directory of its own; the examples are to outlive it.
 hypothesis.configuration.set_hypothesis_home_dir(Path(__file__).parents[1] / ".hypothesis")
