@@ -76,6 +76,10 @@ def direction_of(values: Sequence[float]) -> Direction | None:
     if len(values) < LEAST:
         return None
     least, seen = _SHARE * _height(values), 0
+    # However far it had risen before: it stands where it has stepped to.
+    step = _step_of(values[-LEAST - _LEAST_SIDE :], least)
+    if step is not None and step[0] < LEAST:
+        return Direction(step[1], LEAST)
     middles = _middles(values)
     of_one = _wandering(middles)
     for parts in _PARTS:
@@ -101,7 +105,7 @@ def _stand(values: Sequence[float], seen: int, least: float) -> Direction:
         if ago >= seen:
             break
         if ago < LEAST:
-            return Direction(way, min(max(LEAST, 2 * ago), seen))
+            return Direction(way, LEAST)
         seen = ago
     return Direction("steady", seen)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import signal
+import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -103,6 +104,42 @@ def test_an_aggregator_alone_that_is_killed_is_not_the_end_and_one_out_of_sight_
             assert "cut off" not in far.screen.text
         finally:
             far.close()
+
+
+def once(target: str) -> subprocess.Popen[str]:
+    command = (sys.executable, "-m", "unilab_metrics", "attach", target, "--once")
+    pipe = subprocess.PIPE
+    return subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=pipe, stderr=pipe, text=True)
+
+
+def test_who_comes_while_only_the_aggregator_is_gone_waits_for_the_next_one(
+    sshd: LoopbackSshd, short_path: Path
+) -> None:
+    with doomed_training(short_path) as (run_dir, processes):
+        until(lambda: list((run_dir / "bus").glob("history-*")))
+        # Who is dead and was not waited for by a process that stands still is no aggregator either.
+        processes[0].send_signal(signal.SIGSTOP)
+        for one in processes[1:]:
+            one.kill()
+        far = once(f"box:{run_dir}")
+        with pytest.raises(subprocess.TimeoutExpired):
+            far.communicate(timeout=4.0)
+        processes[0].send_signal(signal.SIGCONT)
+        lines, errors = far.communicate(timeout=60)
+        assert (far.returncode, errors) == (0, "")
+        assert lines.startswith("iter ")
+
+
+def test_with_damaged_settings_nobody_is_called_gone(sshd: LoopbackSshd, short_path: Path) -> None:
+    with doomed_training(short_path) as (run_dir, processes):
+        until(lambda: list((run_dir / "bus").glob("history-*")))
+        kill(processes)
+        (run_dir / "bus" / "settings.json").write_bytes(b'{"spools": 3}')
+        far = once(f"box:{run_dir}")
+        _, errors = far.communicate(timeout=60)
+        assert far.returncode == 6
+        assert "settings.json" in errors
+        assert "cut off" not in errors
 
 
 def test_a_command_that_hangs_there_ends_with_the_connection(

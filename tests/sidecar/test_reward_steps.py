@@ -36,6 +36,15 @@ def test_a_fresh_collapse_is_a_fall_from_its_fifth_report_on() -> None:
         assert [one and one.trend for one in told] == ["steady", "falling"]
 
 
+@pytest.mark.parametrize("count", [100, 200, 500])
+def test_a_collapse_to_where_it_began_is_a_fall_though_the_course_has_risen(count: int) -> None:
+    chance = random.Random(count)
+    for ago in range(4, 20):
+        rising = [100 * at / (count - ago) for at in range(count - ago)]
+        values = [value + chance.gauss(0, 5) for value in (*rising, *[0.0] * ago)]
+        assert direction_of(values) == Direction("falling", 20)
+
+
 def test_what_came_long_after_a_step_is_steady_over_what_came_after_it() -> None:
     found = direction_of(course(80, 30, 12.0))
     assert found is not None

@@ -15,6 +15,7 @@ from unilab_metrics.errors import (
     NoLiveRunError,
     RunNotFoundError,
     SshError,
+    UnreadSettingsError,
 )
 from unilab_metrics.storage.path_text import path_of
 from unilab_metrics.storage.records import damaged_at_end, scan
@@ -40,6 +41,10 @@ class _Entry(msgspec.Struct, frozen=True, kw_only=True):
     run_dir: str
     boot_id: str
     started_unix_ns: int
+
+
+class NobodyAnswersError(NoLiveRunError):
+    """Its file is there and its aggregator is not; others may be at work on the run."""
 
 
 _decoder = msgspec.json.Decoder(_Entry)
@@ -96,10 +101,17 @@ def no_live_run(target: SshTarget, tried: Iterable[str]) -> NoLiveRunError:
     return NoLiveRunError(f"{target.destination} has no live run of yours{also}; {advice}")
 
 
-def nobody_answers(target: SshTarget) -> NoLiveRunError:
-    """Of a run whose file is there and whose aggregator is not."""
+def nobody_answers(target: SshTarget) -> NobodyAnswersError:
+    """Of a run whose file is there and whose aggregator is not; what it says is true once nobody
+    else is at work on it either."""
     advice = f"there, `unilab-metrics recover {shlex.quote(target.path)}` completes it"
-    return NoLiveRunError(f"{target} was cut off: nobody is at work on it any more; {advice}")
+    return NobodyAnswersError(f"{target} was cut off: nobody is at work on it any more; {advice}")
+
+
+def unread_settings(target: SshTarget) -> UnreadSettingsError:
+    """Of a run whose aggregator is gone, and whose settings do not tell who else is."""
+    reason = "damaged; without it nobody can tell who is at work on the run, which says nothing"
+    return UnreadSettingsError(f"{target}/bus/settings.json", 0, reason)
 
 
 def _refuse_unread(name: str, report: Report) -> None:

@@ -39,6 +39,8 @@ CONTACT_S = 60.0
 """So long may a host that answers take until the run is reached there, before anything is shown."""
 _LATE_S = 1.0
 _AGAIN_S = 2.0
+_UNTOLD_S = 5.0
+"""A training that is at work has started an aggregator again by then."""
 _GONE_AGAIN_S = 5.0
 _STEP_S = 0.02
 
@@ -85,6 +87,8 @@ class RunOverSsh:
         made = cls(target)
         made._asks = True
         until_s = math.inf
+        absent: UnilabMetricsError | None = None
+        absent_s = 0.0
         try:
             while made._contact is None:
                 if made._has_answered and time.monotonic() > until_s:
@@ -93,10 +97,20 @@ class RunOverSsh:
                 until_s = until_s if made._has_answered else time.monotonic() + CONTACT_S
                 try:
                     say(made._step())
+                except judging.NobodyAnswersError as error:
+                    if waits:
+                        break
+                    # Of a training that is at work the aggregator is started again.
+                    absent, absent_s = error, absent_s or time.monotonic()
+                    made._miss()
                 except (NoLiveRunError, DamagedFileError):
                     if not waits:
                         raise
                     break
+                if absent is not None and made.gone is not None:
+                    raise absent
+                if absent_s and made._places is None and time.monotonic() - absent_s > _UNTOLD_S:
+                    raise judging.unread_settings(made._named)
                 time.sleep(_STEP_S)
         except BaseException:
             made.close()

@@ -61,9 +61,14 @@ um_run() {
     fi
     um_say end
 }
+um_zombie() {
+    [ -r "/proc/$1/stat" ] && read -r z <"/proc/$1/stat" || return 1
+    case ${z##*) } in Z*) return 0 ;; esac
+    return 1
+}
 um_alive() {
     um_say begin
-    if kill -0 "$1" 2>/dev/null && [ -S "$2" ]; then um_say alive
+    if kill -0 "$1" 2>/dev/null && [ -S "$2" ] && ! um_zombie "$1"; then um_say alive
     else um_say dead; fi
     um_say end
 }
