@@ -144,10 +144,11 @@ def _status(picker: Picker, problem: str, most: int, shows: str) -> Line:
         return line(Segment(f"! {clean(problem)}", "warn"))
     if picker.full:
         return line(Segment(f"! {most} tags at most: take one out first", "warn"))
+    esc = "Esc clears" if picker.text else "Esc back"
     if picker.typing:
-        keys = "↓ into the list · Enter takes the marked tag · Esc back"
+        keys = f"↓ into the list · Enter takes the marked tag · {esc}"
     else:
-        keys = f"Space chooses · Enter shows {shows} · / filter · Esc back"
+        keys = f"Space chooses · Enter shows {shows} · / filter · {esc}"
     chosen = f"{len(picker.chosen)} chosen · " if picker.chosen else ""
     return line(Segment(chosen, "accent"), Segment(keys, "dim"))
 
