@@ -7,6 +7,7 @@ import signal
 import threading
 import time
 import warnings
+from collections.abc import Callable
 from itertools import dropwhile
 from pathlib import Path
 
@@ -150,16 +151,28 @@ def test_several_threads_that_close_get_the_same_answer(tmp_path: Path, short_pa
 @pytest.mark.parametrize("is_exiting", [True, False])
 @pytest.mark.parametrize("raised", [SystemExit(7), LookupError("a handler of the training")])
 def test_who_interrupts_the_wait_is_told_what_is_left(
-    raised: BaseException, is_exiting: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    raised: BaseException,
+    is_exiting: bool,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     def interrupt(*_: object) -> None:
         raise raised
 
+    wait = long_wait.join
+
+    def interrupted(thread: threading.Thread, timeout_s: float, awaited: Callable[[], str]) -> None:
+        # Not before the wait has begun, however long the way there takes.
+        if timeout_s:
+            signal.setitimer(signal.ITIMER_REAL, 0.2)
+        wait(thread, timeout_s, awaited)
+
+    monkeypatch.setattr(long_wait, "join", interrupted)
     before = signal.signal(signal.SIGALRM, interrupt)
     publisher = spooled_publisher(tmp_path, rank=1)
     publisher._is_exiting = is_exiting
     try:
-        signal.setitimer(signal.ITIMER_REAL, 0.2)
         if is_exiting:
             publisher.close(20.0)
             assert "1 unsent" in capsys.readouterr().err
@@ -167,6 +180,7 @@ def test_who_interrupts_the_wait_is_told_what_is_left(
             with pytest.warns(RuntimeWarning, match="1 unsent"), pytest.raises(type(raised)):
                 publisher.close(20.0)
     finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, before)
     assert publisher._spool.inactive == "closed"
 
@@ -221,6 +235,16 @@ def test_rank_0_says_on_a_terminal_what_it_waits_for(
         supervise=Keeper() if is_rank_0 else None,
         wait_for_backends=is_rank_0,
     )
+    wait = long_wait.join
+
+    def wait_once_answered(
+        thread: threading.Thread, timeout_s: float, awaited: Callable[[], str]
+    ) -> None:
+        while is_rank_0 and publisher.unsent:
+            time.sleep(0.005)
+        wait(thread, timeout_s, awaited)
+
+    monkeypatch.setattr(long_wait, "join", wait_once_answered)
     texts: list[str] = []
     closing = threading.Thread(target=lambda: texts.append(warning_of_close(publisher, 0.9)))
     closing.start()
