@@ -87,7 +87,7 @@ def test_a_target_that_is_written_out_is_read_back(host: str, path: str, port: i
 def test_a_path_reaches_the_command_as_it_is(path: str) -> None:
     done = subprocess.run(
         ["/bin/sh", "-c", f"printf %s {script.quoted(path)}"],
-        capture_output=True, text=True, timeout=10, check=True,
+        capture_output=True, text=True, timeout=60, check=True,
     )  # fmt: skip
     assert done.stdout in (f"./{path}", path)
 
@@ -95,7 +95,7 @@ def test_a_path_reaches_the_command_as_it_is(path: str) -> None:
 def test_a_tilde_is_a_home_of_the_other_machine() -> None:
     done = subprocess.run(
         ["/bin/sh", "-c", f"printf '%s|' {script.quoted('~/a b')} {script.quoted('~')}"],
-        capture_output=True, text=True, timeout=10, check=True, env={"HOME": "/my home"},
+        capture_output=True, text=True, timeout=60, check=True, env={"HOME": "/my home"},
     )  # fmt: skip
     assert done.stdout == "/my home/a b|/my home|"
 
@@ -135,7 +135,7 @@ def answered(run: str, *, before: str = "") -> list[Report]:
     listener = Listener("um-mark")
     asked = script.preamble("um-mark") + script.ask_run(run)
     done = subprocess.run(
-        ["/bin/sh"], input=before.encode() + asked, capture_output=True, timeout=10, check=True
+        ["/bin/sh"], input=before.encode() + asked, capture_output=True, timeout=60, check=True
     )
     return listener.take(done.stdout)
 
@@ -165,7 +165,7 @@ def test_a_shell_that_reads_is_told_from_a_login_that_asks() -> None:
     listener.take(b"password: \num-mark")
     assert not listener.is_in
     done = subprocess.run(
-        ["/bin/sh"], input=script.preamble("um-mark"), capture_output=True, timeout=10, check=True
+        ["/bin/sh"], input=script.preamble("um-mark"), capture_output=True, timeout=60, check=True
     )
     listener = Listener("um-mark")
     assert listener.take(done.stdout) == []
@@ -175,7 +175,7 @@ def test_a_shell_that_reads_is_told_from_a_login_that_asks() -> None:
 def test_who_is_at_work_is_told_from_who_left_a_file(tmp_path: Path) -> None:
     def alive(pid: int) -> bool | None:
         asked = script.preamble("um-mark") + script.ask_alive(pid, str(path))
-        done = subprocess.run(["/bin/sh"], input=asked, capture_output=True, timeout=10, check=True)
+        done = subprocess.run(["/bin/sh"], input=asked, capture_output=True, timeout=60, check=True)
         assert not done.stderr
         return Listener("um-mark").take(done.stdout)[0].is_alive
 

@@ -26,7 +26,7 @@ def bus(tmp_path: Path) -> Path:
 
 def reported(run_dir: Path) -> Report:
     asked = script.preamble("um-mark") + script.ask_run(str(run_dir))
-    done = subprocess.run(["/bin/sh"], input=asked, capture_output=True, timeout=10, check=True)
+    done = subprocess.run(["/bin/sh"], input=asked, capture_output=True, timeout=60, check=True)
     (made,) = Listener("um-mark").take(done.stdout)
     return made
 
