@@ -48,7 +48,6 @@ def _dripping(first: bytes, piece: bytes) -> Iterator[str]:
 @pytest.fixture(autouse=True)
 def hurried(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(webhook_module, "PAUSES_S", ())
-    monkeypatch.setattr(webhook_module, "TIMEOUT_S", 0.3)
 
 
 def _outcome(url: str, place: Path) -> tuple[Webhook, float]:
@@ -71,8 +70,9 @@ def _outcome(url: str, place: Path) -> tuple[Webhook, float]:
     ],
 )
 def test_a_head_that_never_ends_holds_one_try_no_longer_than_its_time(
-    first: bytes, piece: bytes, tmp_path: Path
+    first: bytes, piece: bytes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
+    monkeypatch.setattr(webhook_module, "TIMEOUT_S", 0.3)
     with _dripping(first, piece) as url:
         hook, took_s = _outcome(url, tmp_path)
     assert hook.undelivered == 1
