@@ -86,14 +86,15 @@ def test_who_is_not_taken_in_while_it_closes_does_not_wait_for_long(
 def test_while_an_aggregator_answers_it_is_waited_for(
     tmp_path: Path, short_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(prospects, "ABANDONED_AFTER_NS", 300_000_000)
+    monkeypatch.setattr(prospects, "ABANDONED_AFTER_NS", 800_000_000)
     end = ReceivingEnd(short_path)
     end.durable_lag = 1
     publisher = spooled_publisher(tmp_path, rank=1, find_bus=end.find_bus)
+    end.serve(lambda: end.hellos)
     result: list[bool] = []
     closing = threading.Thread(target=lambda: result.append(publisher.close(20.0)))
     closing.start()
-    end.serve_for(1.0)
+    end.serve_for(1.5)
     assert result == []
     end.durable_lag = 0
     end.serve(lambda: result)

@@ -97,6 +97,8 @@ def test_a_run_that_nobody_completes_is_named_on_rank_zero(
     publisher = spooled_publisher(
         tmp_path, find_bus=end.find_bus, supervise=Keeper(), wait_for_backends=True
     )
+    # What connecting takes is no part of the time to close.
+    end.serve(lambda: end.hellos)
     texts: list[str] = []
     closing = threading.Thread(target=lambda: texts.append(warning_of_close(publisher, 1.0)))
     closing.start()
@@ -121,8 +123,10 @@ def test_backends_that_are_behind_are_named_with_where_everything_is(
         supervise=Keeper(),
         wait_for_backends=True,
     )
+    # What connecting takes is no part of the time to close.
+    end.serve(lambda: end.hellos)
     texts: list[str] = []
-    closing = threading.Thread(target=lambda: texts.append(warning_of_close(publisher, 0.5)))
+    closing = threading.Thread(target=lambda: texts.append(warning_of_close(publisher, 1.0)))
     closing.start()
     end.serve(lambda: texts)
     closing.join()
@@ -140,8 +144,10 @@ def test_frames_that_the_disk_has_not_confirmed_are_counted(
     end = ReceivingEnd(short_path)
     end.durable_lag = 1
     publisher = spooled_publisher(tmp_path, rank=1, find_bus=end.find_bus)
+    # What connecting takes is no part of the time to close.
+    end.serve(lambda: end.hellos)
     texts: list[str] = []
-    closing = threading.Thread(target=lambda: texts.append(warning_of_close(publisher, 0.5)))
+    closing = threading.Thread(target=lambda: texts.append(warning_of_close(publisher, 1.0)))
     closing.start()
     end.serve(lambda: texts)
     closing.join()

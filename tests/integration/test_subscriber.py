@@ -315,9 +315,13 @@ def test_a_poll_without_news_takes_its_time_and_no_more(start: Start, attach: At
     subscriber = attach()
     collect(subscriber, lambda _: subscriber.head is not None)
     for timeout_ms in (0, 120):
-        started_s = time.monotonic()
-        assert subscriber.poll(timeout_ms) == []
-        assert timeout_ms / 1000 <= time.monotonic() - started_s < timeout_ms / 1000 + 0.5
+        took_s: list[float] = []
+        for _ in range(3):
+            started_s = time.monotonic()
+            assert subscriber.poll(timeout_ms) == []
+            took_s.append(time.monotonic() - started_s)
+        # The quickest, as a busy machine may hold up any of them.
+        assert timeout_ms / 1000 <= min(took_s) < timeout_ms / 1000 + 0.5
 
 
 def test_an_aggregator_of_another_protocol_version_is_named(start: Start, attach: Attach):
@@ -344,9 +348,12 @@ def test_what_is_no_run_is_refused(run_dir: Path):
 
 def test_closing_is_quick_and_can_be_repeated(start: Start, run_dir: Path):
     start().mute()
-    with Subscriber.attach(run_dir) as subscriber:
-        subscriber.poll(50)
-        started_s = time.monotonic()
+    took_s: list[float] = []
+    for _ in range(3):
+        with Subscriber.attach(run_dir) as subscriber:
+            subscriber.poll(50)
+            started_s = time.monotonic()
+            subscriber.close()
         subscriber.close()
-    subscriber.close()
-    assert time.monotonic() - started_s < 1
+        took_s.append(time.monotonic() - started_s)
+    assert min(took_s) < 1
