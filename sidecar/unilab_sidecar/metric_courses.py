@@ -55,6 +55,8 @@ class MetricCourses:
         self._stretch_ns = STRETCH_NS
         self._began_mono_ns: int | None = None
         self._first: int | None = None
+        self._open: int | None = None
+        self._attempt_from = 0
         self._shown: Courses = {}
         self._is_changed = False
 
@@ -71,9 +73,18 @@ class MetricCourses:
             # Another node's clock cannot be compared with the old one.
             self._began_mono_ns = mono_ns
         self.supplement(tags, values)
+        self._open = iteration
         if mono_ns - self._began_mono_ns >= self._stretch_ns:
             self._began_mono_ns = mono_ns
             self._close(iteration)
+
+    def begin_attempt(self) -> None:
+        """What follows is of another attempt, which may count the same iterations again: no point is
+        of both."""
+        if self._open is not None:
+            self._close(self._open)
+        self._began_mono_ns = None
+        self._attempt_from = self._count
 
     def supplement(self, tags: tuple[str, ...], values: Values) -> None:
         """Values that came after their iteration was sealed."""
@@ -90,9 +101,10 @@ class MetricCourses:
         return self._shown
 
     def until(self, iteration: int) -> Courses:
-        """As they were at the end of an iteration; points that go beyond it are left out."""
-        count = sum(last <= iteration for last in self._last_iterations)
-        return self._courses(count)
+        """As they were at the end of an iteration of the newest attempt; points that go beyond it are
+        left out."""
+        of_attempt = self._last_iterations[self._attempt_from :]
+        return self._courses(self._attempt_from + sum(last <= iteration for last in of_attempt))
 
     def _courses(self, count: int) -> Courses:
         points = self._points[:, :count]
@@ -122,6 +134,7 @@ class MetricCourses:
         return made
 
     def _close(self, iteration: int) -> None:
+        self._open = None
         self._gather()
         # A NaN or an infinity, or nothing at all, is a gap.
         with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
@@ -150,5 +163,6 @@ class MetricCourses:
         self._points[:, : MOST_POINTS // 2] = mean
         self._points[:, MOST_POINTS // 2 :] = np.nan
         self._count //= 2
+        self._attempt_from //= 2
         self._last_iterations = self._last_iterations[1::2]
         self._stretch_ns *= 2

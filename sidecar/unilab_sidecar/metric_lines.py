@@ -34,7 +34,7 @@ class MetricTeller:
         """``wanted``: a filter for the names."""
         self._interval_s = interval_s
         self._filter = parse_filter(wanted)
-        self._said: dict[str, str] = {}
+        self._said: frozenset[tuple[str, str]] = frozenset()
         self._said_s = -math.inf
         self._has_found = True
 
@@ -53,17 +53,19 @@ class MetricTeller:
             return []
         self._said_s = now_s
         rows = self._rows(picture)
-        lines = [f"{k} {v} {age}" for k, v, age in rows if self._said.get(k) != v]
-        self._said = {key: value for key, value, _age in rows}
+        lines = [f"{k} {v} {age}" for k, v, age in rows if (k, v) not in self._said]
+        self._said = frozenset((key, value) for key, value, _age in rows)
         return lines
 
     def _rows(self, picture: Picture) -> list[tuple[str, str, str]]:
         rows = _of_run(picture)
+        taken = {key for key, _value, _age in rows}
         now = UNKNOWN if picture.age_s is None else _age(picture.age_s)
         for tag, reading in picture.readings.items():
             age = now if reading.stale_s is None else _age(reading.stale_s)
             value = number(reading.value) + unit(tag)
-            rows.append((name(tag), value, age))
+            # The run's own names stand for the run itself.
+            rows.append((f"tag/{tag}" if tag in taken else name(tag), value, age))
         found = sorted(row for row in rows if self._filter.passes(row[0]))
         self._has_found = bool(found)
         return found

@@ -178,6 +178,7 @@ class KeptView:
     def keep(self, state: ViewState, first_theme: str) -> None:
         """For the next time. ``first_theme``: the one that the view began with, which may be what
         only this terminal needs and nobody has chosen."""
-        theme = state.theme if state.theme != first_theme else self._saved.theme
-        kept = saved_of(replace(state, theme=theme), self._saved, self._project)
-        save(kept, self._environ)
+        # Another view may have kept something since this one began.
+        saved = load_saved(self._environ)
+        theme = state.theme if state.theme != first_theme else saved.theme
+        save(saved_of(replace(state, theme=theme), saved, self._project), self._environ)

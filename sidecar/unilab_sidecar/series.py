@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from unilab_metrics.subscribe.ssh.target import host_of
+from unilab_schema.control import Head
 from unilab_schema.known_names import tag_of
 from unilab_schema.updates import (
     AttemptOpened,
@@ -65,6 +66,8 @@ class Series:
         self._newest_unix_ns: int | None = None
         self._seen: int = 0
         self._unseen_through: int = 0
+        self._told_peak: float | None = None
+        self._coming_peak: tuple[int, float] | None = None
 
     def add(self, batch: Batch) -> None:
         """Takes the next batch of the feed."""
@@ -93,10 +96,20 @@ class Series:
             elif isinstance(entry, AttemptOpened):
                 self._alerts.add(record.sequence, entry)
                 self._values.window.clear()
+                self._values.courses.begin_attempt()
                 self._collector_rows.clear()
                 self._bottleneck.clear()
                 self._last = None
                 self._values.name_reward(self._state.run.reward_tag)
+
+        self._heed_peak(batch.head)
+
+    def _heed_peak(self, head: Head | None) -> None:
+        """What an announcement tells of the highest reward may be of entries that come after it."""
+        if self._coming_peak is None and head is not None and head.best_mean_reward is not None:
+            self._coming_peak = head.update, head.best_mean_reward
+        if self._coming_peak is not None and (not self._seen or self._seen >= self._coming_peak[0]):
+            self._told_peak, self._coming_peak = self._coming_peak[1], None
 
     def add_earlier(self, entries: Sequence[HistoryEntry]) -> None:
         """Takes events, and starts and ends of attempts, from before the first record."""
@@ -194,7 +207,7 @@ class Series:
             others=groups["others"],
             rewards=replace(
                 rewards,
-                peak=highest(rewards.peak, head.best_mean_reward if head else None),
+                peak=highest(rewards.peak, self._told_peak),
                 mean=meant(readings, "reward", run.reward_tag),
                 tag=tag_of("reward", readings, run.reward_tag) or "",
                 terms=groups["terms"],
