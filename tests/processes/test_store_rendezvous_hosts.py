@@ -83,7 +83,8 @@ def finish(training: Apart) -> None:
     assert training.left_on_b() == []
     words = "".join(map(training.words_of, training.processes))
     assert "Traceback" not in words
-    assert "recvValue" not in words, words
+    # A question that is on its way as the cable is cut cannot be taken back; nobody is asked again.
+    assert words.count("recvValue failed") <= 1, words
     assert "key_refused" not in words, words
     assert list(training.hosts.b.directory.glob("**/bus.json")) == []
 
