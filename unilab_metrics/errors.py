@@ -79,8 +79,10 @@ class DamagedFileError(StorageError):
         self.offset_bytes = offset_bytes
 
 
-class UnreadSettingsError(DamagedFileError):
+class UnreadSettingsError(StorageError):
     """The settings of a run on which no aggregator is at work: nobody can tell who else is."""
+
+    exit_code = ExitCode.DAMAGED
 
 
 class IrregularFileError(StorageError, OSError):

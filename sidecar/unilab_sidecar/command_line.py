@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import argparse
+import math
 
+from unilab_metrics.subscribe.pace import MAX_SPEED, MIN_SPEED
 from unilab_metrics.typed_ahead import heard
+from unilab_sidecar.filtering import parse_filter
 from unilab_sidecar.plain import INTERVAL_S
+from unilab_sidecar.text import clean
 from unilab_sidecar.viewing import THEMES
 
 _EXAMPLES = """\
@@ -29,6 +33,25 @@ _FORMS = {
     "plain": "a line `name value age` per metric, sorted; then of what changes: for screen readers",
     "json": "an object per line",
 }
+
+
+def _seconds(text: str) -> float:
+    return _number(text, 0.1, math.inf)
+
+
+def _speed(text: str) -> float:
+    return _number(text, MIN_SPEED, MAX_SPEED)
+
+
+def _number(text: str, least: float, most: float) -> float:
+    try:
+        number = float(text)
+    except ValueError:
+        number = math.nan
+    if not math.isfinite(number) or not least <= number <= most:
+        upper = f" to {most:g}" if math.isfinite(most) else " or more"
+        raise argparse.ArgumentTypeError(f"{text!r} is no number of {least:g}{upper}")
+    return number
 
 
 def command_line() -> argparse.ArgumentParser:
@@ -57,7 +80,7 @@ def command_line() -> argparse.ArgumentParser:
     )
     parser.add_argument(
         "--interval",
-        type=float,
+        type=_seconds,
         default=INTERVAL_S,
         metavar="S",
         help="seconds between two of them, %(default)g by default",
@@ -70,7 +93,7 @@ def command_line() -> argparse.ArgumentParser:
     )
     parser.add_argument(
         "--replay",
-        type=float,
+        type=_speed,
         metavar="SPEED",
         help="play what the run has left again, so many times as fast as it went",
     )
@@ -112,3 +135,14 @@ def command_line() -> argparse.ArgumentParser:
         "--launched", action="store_true", help="a launcher owns the terminal; wait for its run"
     )
     return parser
+
+
+def usage_fault(options: argparse.Namespace) -> str:
+    """Which of them make no sense with the others, or none at all; empty if all do."""
+    if options.filter and options.form not in ("plain", "json"):
+        return "--filter goes with --plain or --json"
+    if problem := parse_filter(options.filter).problem:
+        return f"--filter {options.filter}: {clean(problem)}"
+    if options.run.startswith("tcp:") != (options.key is not None):
+        return "tcp://HOST:PORT and --key FILE go together"
+    return ""

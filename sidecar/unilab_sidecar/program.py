@@ -26,9 +26,10 @@ from unilab_metrics.typed_ahead import keep_keys, put_back
 from unilab_sidecar.alerts import cut_off
 from unilab_sidecar.batch import Failure
 from unilab_sidecar.charsets import shows_unicode
-from unilab_sidecar.command_line import command_line
+from unilab_sidecar.command_line import command_line, usage_fault
 from unilab_sidecar.error_output import say_error
 from unilab_sidecar.feed import Feed
+from unilab_sidecar.filtering import parse_filter
 from unilab_sidecar.over_ssh import reach, summary_of
 from unilab_sidecar.own_terminal import can_show_screen, draws_elsewhere
 from unilab_sidecar.plain import LineTeller, Teller, where
@@ -52,10 +53,9 @@ _DRAWS_ELSEWHERE = (
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Shows the run; returns the exit code."""
-    parser = command_line()
-    options = parser.parse_args(arguments)
-    if options.filter and options.form not in ("plain", "json"):
-        parser.error("--filter goes with --plain or --json")
+    options = command_line().parse_args(arguments)
+    if fault := usage_fault(options):
+        return _give_up(fault, ExitCode.USAGE)
     address = options.run if options.run.startswith("tcp:") else ""
     is_remote = is_ssh_target(options.run)
     run_dir = Path(options.run)
@@ -65,8 +65,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
     def is_wanted() -> bool:
         return not (launched or guarded) or os.getppid() == launcher
 
-    if bool(address) != (options.key is not None):
-        return _give_up("tcp://HOST:PORT and --key FILE go together", ExitCode.USAGE)
     if not address and not is_remote and not launched and not os.path.isdir(run_dir):
         error = RunNotFoundError(run_dir, "no such directory")
         return _give_up(str(error), ExitCode.RUN_NOT_FOUND)
@@ -140,7 +138,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
             is_past=options.replay is not None,
             first_lines=_first_lines(options),
         )
-        if once and failure is None and not teller.has_found:
+        if problem := parse_filter(options.filter).problem:
+            say_error(f"unilab-metrics: --filter {options.filter} is left out: {problem}")
+        elif once and failure is None and not teller.has_found:
             say_error(f"unilab-metrics: nothing matches --filter {options.filter}")
     else:
         feed.keeps_up = True

@@ -83,8 +83,9 @@ class RankTable:
     """``lines`` by rank, learners before their collectors. ``spreads``: each tag over the sources
     that are not lost, those without a line too. ``samples``: the most frames that a mean is over, 0
     where the aggregator tells newest values alone. ``as_of_iteration``: the newest of the answer that the
-    values are of, where there are newer ones that nobody tells. ``expected``: learner ranks of the run, 0 if nobody says. ``slowest``: the
-    learner that works longest, if one is at least 1 % over the mean. ``without_sync``: how slow a
+    values are of, where there are newer ones that nobody tells. ``is_of_another_moment``: the display
+    stands still, and not at the moment of the answer. ``expected``: learner ranks of the run, 0 if
+    nobody says. ``slowest``: the learner that works longest, if one is at least 1 % over the mean. ``without_sync``: how slow a
     rank is does not count its wait for the others. ``left_out``: tags and rows that did not fit
     the answer. ``problem``: why there are no values, or no newer ones. ``phases``: of learners and
     collectors. ``known``: all tags of the run, to choose from."""
@@ -99,6 +100,7 @@ class RankTable:
     left_out: tuple[int, int] = (0, 0)
     samples: int = 0
     as_of_iteration: int | None = None
+    is_of_another_moment: bool = False
     problem: str = ""
     has_answer: bool = False
     phases: tuple[PhaseSpec, ...] = ()

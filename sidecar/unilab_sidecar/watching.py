@@ -34,12 +34,11 @@ from unilab_sidecar.questions import (
     StopQuestion,
     StopSaid,
 )
-from unilab_sidecar.rank_pace import RankPace
-from unilab_sidecar.rank_table import RankStore, RankTable
+from unilab_sidecar.rank_table import RankTable
+from unilab_sidecar.rank_watching import RankWatching
 from unilab_sidecar.scrubbing import Place, Scrubbing
 from unilab_sidecar.series import Series
 from unilab_sidecar.viewing import ViewState
-from unilab_sidecar.views import ranks
 from unilab_sidecar.views.charts import usual, window_of
 from unilab_sidecar.whole_run import WholeRun
 
@@ -71,9 +70,7 @@ class Watching:
         self.newest = self._picture = Picture(target=target or run_dir)
         self.pace: Pace | None = None
         self._charts = ChartKeeping(partial(usual, most=_USUAL_KEPT))
-        self._ranks = RankStore()
-        self._rank_pace = RankPace()
-        self._rank_table = self._ranks.table()
+        self._ranks = RankWatching()
         self._scrubbing = Scrubbing(run_dir)
         self._console = ConsoleStore()
         self._known: tuple[str, ...] = ()
@@ -133,8 +130,7 @@ class Watching:
         question, reply = answer
         match question:
             case RanksQuestion():
-                self._ranks.add(answer, self.newest.run.algorithm)
-                self._rank_pace.heed(reply)
+                self._ranks.answer(answer, self.newest.run.algorithm)
             case ConsoleQuestion() if isinstance(reply, ConsolePiece | NoAnswer):
                 self._console.answer(question, reply)
             case CourseQuestion() if isinstance(reply, HistoryPiece | NoAnswer):
@@ -175,11 +171,7 @@ class Watching:
         wanted: list[Question | None] = [] if self._asked_pace else [PaceQuestion()]
         self._asked_pace = True
         is_paused = state.paused_unix_s is not None
-        if state.view == "ranks" and not is_paused:
-            asked = ranks.wanted(self.newest, state.ranks)
-            wanted.append(self._rank_pace.question(asked, is_between=is_between))
-        else:
-            self._rank_pace.forget()
+        wanted.append(self._ranks.question(self.newest, state, is_between=is_between))
         wanted.append(self._whole.question(self.newest.rewards.tag))
         first = self._whole.begin or 0
         if first > 1 and not self.series.behind:
@@ -262,9 +254,9 @@ class Watching:
         is_paused = state.paused_unix_s is not None
         if not is_paused:
             self._picture = self.newest
-            last = self._picture.iteration if self._picture.ended is not None else None
-            self._rank_table = self._ranks.table(self._known, self._picture.sources, last)
-        picture = (self._scrubbing.picture if is_paused else None) or self._picture
+        past = self._scrubbing.picture if is_paused else None
+        table = self._ranks.table(self._picture, self._known, past, is_paused=is_paused)
+        picture = past or self._picture
         if self.pace is not None:
             picture = replace(picture, is_played=True)
         readings = self._picture.readings
@@ -274,7 +266,7 @@ class Watching:
         return Seen(
             picture,
             self._chart_data(state),
-            self._rank_table,
+            table,
             self._scrubbing.place(picture, state.at, 0 if self.pace is None else self.pace.last),
             self._scrubbing.unix_s if is_paused else None,
             self._scrubbing.problem if is_paused else "",

@@ -179,7 +179,7 @@ def test_who_is_gone_is_forgotten_too_after_an_end_that_came_too_late_for_a_poll
 
 def test_damaged_settings_end_it_when_an_aggregator_had_time_to_be_heard() -> None:
     looks, source = Looks(), Silent()
-    looks.fault = UnreadSettingsError("settings.json", 0, "truncated")
+    looks.fault = UnreadSettingsError("settings.json", "truncated")
     looks.left.look(source, HEAD, 10.0)
     looks.left.look(source, HEAD, 9.9 + HEARD_WITHIN_S)
     source.connected = True
@@ -193,7 +193,7 @@ def test_damaged_settings_end_it_when_an_aggregator_had_time_to_be_heard() -> No
 
 def test_of_a_run_that_has_ended_damaged_settings_keep_nobody_from_looking_at_it() -> None:
     looks, source = Looks(), Silent()
-    looks.fault = UnreadSettingsError("settings.json", 0, "truncated")
+    looks.fault = UnreadSettingsError("settings.json", "truncated")
     looks.left.heed([RECORD])
     looks.left.look(source, HEAD, 10.0)
     assert looks.left.look(source, HEAD, 11.0 + HEARD_WITHIN_S) == []

@@ -13,6 +13,7 @@ from unilab_metrics.cli.replay import replay
 from unilab_metrics.cli.watch import attach
 from unilab_metrics.errors import RunNotFoundError
 from unilab_sidecar.command_line import command_line
+from unilab_sidecar.program import main
 from unilab_sidecar.viewing import THEMES
 
 
@@ -63,3 +64,28 @@ def test_only_of_a_live_run_somebody_may_ask_for_control(tmp_path: Path) -> None
     attached = CliRunner().invoke(attach, [where, "--allow-control"])
     assert isinstance(attached.exception, RunNotFoundError)
     assert sidecar_options({"allow_control": True}) == ["--allow-control"]
+
+
+@pytest.mark.parametrize("number", ["nan", "inf", "-inf", "0", "x"])
+def test_seconds_that_are_none_are_refused_by_both(number: str) -> None:
+    done = CliRunner().invoke(command, ["--plain", "--interval", number])
+    assert done.exit_code == 2
+    assert "--interval" in done.output
+    for option in ("--interval", "--replay"):
+        with pytest.raises(SystemExit) as refused:
+            command_line().parse_args(["RUN", option, number])
+        assert refused.value.code == 2
+
+
+def test_a_speed_that_is_none_is_refused(tmp_path: Path) -> None:
+    done = CliRunner().invoke(replay, [str(tmp_path), "--speed", "nan"])
+    assert done.exit_code == 2
+    assert "'nan' is no finite number" in done.output
+
+
+@pytest.mark.parametrize("text", ["/(/", "loss !/a{99999}/"])
+def test_a_filter_that_is_no_pattern_is_refused_with_why(
+    text: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["RUN", "--plain", "--filter", text]) == 2
+    assert f"unilab-metrics: --filter {text}: /" in capsys.readouterr().err

@@ -7,6 +7,8 @@ from typing import Any
 
 import click
 
+from unilab_metrics.cli.finite import FiniteRange
+
 _FLAGS = ("lines", "plain", "json", "once", "cursor", "bell", "allow-control")
 _OF_TEXT = ("lines", "plain", "json", "once")
 _VALUES = ("filter", "interval", "theme")
@@ -26,7 +28,7 @@ _OPTIONS = (
         help="Only these metrics of --plain and --json: words, !not, /regex/.",
     ),
     click.option(
-        "--interval", type=click.FloatRange(0.1), metavar="S", help="Seconds between two lines."
+        "--interval", type=FiniteRange(0.1), metavar="S", help="Seconds between two lines."
     ),
     click.option(
         "--theme", metavar="NAME", help="Colours of the screen: dark, light, colour-blind or ansi."

@@ -8,6 +8,7 @@ from pathlib import Path
 import click
 
 from unilab_metrics.cli.directories import existing_run
+from unilab_metrics.cli.finite import FiniteRange
 from unilab_metrics.cli.output import say, say_json
 from unilab_metrics.errors import ExitCode
 
@@ -43,7 +44,7 @@ Exit codes
 @click.option(
     "--wait",
     "wait_s",
-    type=click.FloatRange(0.0),
+    type=FiniteRange(0.0),
     default=0.0,
     show_default=True,
     metavar="SECONDS",
@@ -52,7 +53,7 @@ Exit codes
 @click.option(
     "--timeout",
     "timeout_s",
-    type=click.FloatRange(0.0),
+    type=FiniteRange(0.0),
     default=60.0,
     show_default=True,
     metavar="SECONDS",

@@ -8,6 +8,7 @@ from pathlib import Path
 import click
 
 from unilab_metrics.cli.directories import existing_run
+from unilab_metrics.cli.finite import FiniteRange
 from unilab_metrics.cli.looking import is_screen, look_options, sidecar_options
 from unilab_metrics.storage.standard_streams import fill_standard_streams
 from unilab_metrics.subscribe.pace import MAX_SPEED, MIN_SPEED
@@ -42,7 +43,7 @@ Exit codes
 @click.argument("run", metavar="RUN_DIR", type=click.Path(file_okay=False, path_type=Path))
 @click.option(
     "--speed",
-    type=click.FloatRange(MIN_SPEED, MAX_SPEED),
+    type=FiniteRange(MIN_SPEED, MAX_SPEED),
     default=1.0,
     show_default=True,
     metavar="X",

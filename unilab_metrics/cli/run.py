@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import click
 
+from unilab_metrics.cli.finite import FiniteRange
+
 _EPILOG = """\b
 Examples
   unilab-metrics run -- python train.py --task reach
@@ -46,7 +48,7 @@ Exit codes
 )
 @click.option(
     "--plain-interval",
-    type=click.FloatRange(min=0.1),
+    type=FiniteRange(min=0.1),
     default=10.0,
     show_default=True,
     metavar="S",

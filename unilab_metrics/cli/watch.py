@@ -60,7 +60,7 @@ Exit codes
   0  closed with q, Ctrl+C or Ctrl+\\, the run has ended (which --wait stays after), nobody reads
      the lines any more, or nothing matches --filter (which the error output says)
   1  unexpected, no ssh here, or lines of text cannot be written
-  2  --filter without --plain or --json; an address without --key, or --key without an address;
+  2  --filter without --plain or --json, or no regular expression; an address without --key, or --key without an address;
      no HOST:RUN_DIR; options that ssh does not take
   3  no run in RUN_DIR, also on the other machine; with --wait only if none can begin there
   4  no live run on this machine, nobody answers at the address, or with lines of text: the run

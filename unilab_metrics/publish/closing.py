@@ -73,22 +73,21 @@ def deliver_and_close(
     Ctrl+C, and whatever else a signal handler raises, cuts the wait short and is raised then."""
     if crash_points.armed:
         crash_points.reach("publisher.ending")
-    if shipper is not None:
-        shipper.tell_drops()
-    spool.append(
-        RecordKind.END,
-        lambda mono, unix: encode_payload(
-            End(clean_text(str(status)), mono, unix, spool.losses.counts, spool.losses.troubles)
-        ),
-    )
-    if lacks_run():
-        timeout_s = min(timeout_s, NO_RUN_TIMEOUT_S)
     interrupted: BaseException | None = None
+    before: int | None = None
     try:
+        if shipper is not None:
+            shipper.tell_drops()
+        before = spool.last
+        _append_end(spool, status)
+        if lacks_run():
+            timeout_s = min(timeout_s, NO_RUN_TIMEOUT_S)
         delivered = shipper is not None and shipper.finish(timeout_s)
     except BaseException as error:  # noqa: BLE001 - signal handlers raise what they like
         # Whoever waits is told not to; what is left is to be said all the same.
         interrupted = error
+        if before in (None, spool.last):
+            _append_end(spool, status)
         delivered = shipper is not None and shipper.finish(0.0)
     if not delivered and (reason := lacks_run()):
         abandon(spool, spool.last, f"nothing of this process is logged: {reason}")
@@ -112,3 +111,12 @@ def deliver_and_close(
     if interrupted is not None and not is_exiting:  # otherwise the exit has its status
         raise interrupted
     return delivered
+
+
+def _append_end(spool: Spool, status: str) -> None:
+    spool.append(
+        RecordKind.END,
+        lambda mono, unix: encode_payload(
+            End(clean_text(str(status)), mono, unix, spool.losses.counts, spool.losses.troubles)
+        ),
+    )

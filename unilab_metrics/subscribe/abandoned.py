@@ -5,11 +5,17 @@ from __future__ import annotations
 import os
 import shlex
 import socket
+import stat
 from pathlib import Path
 
 import msgspec
 
-from unilab_metrics.errors import ConnectionFileError, StorageError, UnreadSettingsError
+from unilab_metrics.errors import (
+    ConnectionFileError,
+    StorageError,
+    UnreadSettingsError,
+    UnsafePathError,
+)
 from unilab_metrics.storage.filesystem import boot_id, read_private
 from unilab_metrics.storage.lease import settled_pid
 from unilab_metrics.storage.orphans import is_abandoned, runs_here
@@ -27,6 +33,7 @@ from unilab_schema.identity import Identity
 
 _SETTINGS_FILE = "settings.json"
 _MAX_BYTES = 1024 * 1024
+_UNTOLD = "without it nobody can tell who is at work on the run, which says nothing"
 
 
 class Launches(msgspec.Struct, frozen=True):
@@ -52,7 +59,7 @@ def find_abandoned(run_dir: Path) -> tuple[str, ...] | None:
 
 
 def look_for_abandoned(run_dir: Path) -> tuple[str, ...] | None:
-    """As :func:`find_abandoned`, but raises :class:`UnreadSettingsError` where damaged settings are
+    """As :func:`find_abandoned`, but raises :class:`UnreadSettingsError` where unread settings are
     all that keeps it from being told. A training may be at work, and start an aggregator again."""
     connection = _connection(run_dir)
     try:
@@ -107,18 +114,22 @@ def decode_launches(settings: bytes) -> Launches:
 
 def spools_of(run_dir: Path) -> list[Path]:
     """The spools of a run that this machine has. Raises ``OSError`` and ``StorageError`` if the
-    run's settings cannot be read, :class:`UnreadSettingsError` if they are damaged."""
+    run's settings cannot be read, :class:`UnreadSettingsError` if they are damaged, or ours and open
+    to others."""
     path = bus_directory(run_dir) / _SETTINGS_FILE
-    settings = read_private(path, _MAX_BYTES)
     try:
-        launches = decode_launches(settings)
+        launches = decode_launches(read_private(path, _MAX_BYTES))
+    except UnsafePathError as error:
+        status = path.lstat()
+        if status.st_uid != os.geteuid() or not stat.S_ISREG(status.st_mode):
+            raise
+        advice = f"`chmod 600 {shlex.quote(os.fspath(path))}` if nobody has touched it"
+        raise UnreadSettingsError(path, f"{error.reason}; {_UNTOLD}; {advice}") from error
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-        recover = f"`unilab-metrics recover {shlex.quote(os.fspath(run_dir))}`"
-        reason = (
-            f"{error}; without it nobody can tell who is at work on the run, which says nothing; "
-            f"{recover} completes it if nobody is"
+        advice = (
+            f"`unilab-metrics recover {shlex.quote(os.fspath(run_dir))}` completes it if nobody is"
         )
-        raise UnreadSettingsError(path, 0, reason) from error
+        raise UnreadSettingsError(path, f"damaged: {error}; {_UNTOLD}; {advice}") from error
     return list(spools_in(spool_places(launches, [])))
 
 

@@ -157,10 +157,8 @@ def _ordered(table: RankTable, state: RanksState) -> list[RankLine]:
 def _above(table: RankTable, picture: Picture, state: RanksState, width: int) -> Block:
     # A rank that stands still comes before one that is slow: the others wait for it.
     lines: Block = [_counts(table, picture, state, width), *_in_trouble(table, width)]
-    if table.as_of_iteration is not None:
-        why = f": {table.problem}" if table.problem else ""
-        text = f"! values as of iteration {table.as_of_iteration:,}{why}"
-        lines += flowed(None, [Segment(text, "warn")], width)
+    if text := _as_of(table):
+        lines += flowed(None, [Segment(f"! {text}", "warn")], width)
     if table.problem and not table.has_answer:
         lines += flowed(
             None, [Segment(f"! No values of single ranks: {table.problem}", "warn")], width
@@ -176,6 +174,19 @@ def _above(table: RankTable, picture: Picture, state: RanksState, width: int) ->
         text = f"! {counted(table.left_out[1], 'row')} left out: the answer has no room for them"
         lines.append(line(Segment(text, "warn")))
     return lines
+
+
+def _as_of(table: RankTable) -> str:
+    """Of when the values are, and the states, where the rest of the screen is of another time."""
+    at = table.as_of_iteration
+    if table.is_of_another_moment:
+        at = table.iteration if at is None else at
+        if at is None or not table.has_answer:
+            return "not of this moment: states are those that are known last"
+        return f"not of this moment: single ranks are known as of iteration {at:,}"
+    if at is None:
+        return ""
+    return f"values as of iteration {at:,}{f': {table.problem}' if table.problem else ''}"
 
 
 def _counts(table: RankTable, picture: Picture, state: RanksState, width: int) -> Line:

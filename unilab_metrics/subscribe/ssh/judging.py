@@ -111,7 +111,7 @@ def nobody_answers(target: SshTarget) -> NobodyAnswersError:
 def unread_settings(target: SshTarget) -> UnreadSettingsError:
     """Of a run whose aggregator is gone, and whose settings do not tell who else is."""
     reason = "damaged; without it nobody can tell who is at work on the run, which says nothing"
-    return UnreadSettingsError(f"{target}/bus/settings.json", 0, reason)
+    return UnreadSettingsError(f"{target}/bus/settings.json", reason)
 
 
 def _refuse_unread(name: str, report: Report) -> None:
