@@ -12,6 +12,7 @@ from pathlib import Path
 import psutil
 import pytest
 from case_runs import ended, processes, scalars
+from pressed_again import interrupt_again
 from real_runs import until
 from steered_ranks import iterations
 
@@ -59,7 +60,7 @@ def interrupt(launcher: subprocess.Popen[str], times: int) -> None:
     )
     launcher.send_signal(signal.SIGINT)
     assert any("stopping the training" in line for line in iter(launcher.stdout.readline, ""))
-    launcher.send_signal(signal.SIGINT)
+    interrupt_again(launcher)
     for _ in range(times - 2):
         until(lambda: not rank.is_running())
         time.sleep(0.5)

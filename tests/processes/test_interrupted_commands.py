@@ -12,6 +12,7 @@ from typing import IO
 import psutil
 import pytest
 from case_runs import await_end, ended, holds_files, processes
+from pressed_again import interrupt_again
 from real_runs import until
 from watched_trainings import PrintingTraining
 
@@ -37,7 +38,7 @@ def test_a_second_ctrl_c_kills_also_what_has_a_session_of_its_own() -> None:
         until(lambda: processes("sleep"))
         launcher.send_signal(signal.SIGINT)
         assert "Ctrl+C again kills it" in said.readline()
-        launcher.send_signal(signal.SIGINT)
+        interrupt_again(launcher)
         assert launcher.wait(60) == 137
     until(lambda: not processes("sleep"))
 
@@ -59,7 +60,7 @@ def test_a_second_ctrl_c_kills_also_what_the_first_has_left_without_a_parent() -
         launcher.send_signal(signal.SIGINT)
         assert "Ctrl+C again kills it" in said.readline()
         until(lambda: not has_shell(launcher.pid))
-        launcher.send_signal(signal.SIGINT)
+        interrupt_again(launcher)
         assert launcher.wait(60) == 130
         assert "Still running" not in said.read()
     until(lambda: not processes("sleep"))
@@ -97,7 +98,7 @@ def test_a_training_that_has_made_itself_a_daemon_is_killed_or_named(
         until(lambda: not processes("sleep"))
         assert daemon.is_running()
         if kills:
-            launcher.send_signal(signal.SIGINT)
+            interrupt_again(launcher)
         # Else the launcher waits for the rest of the run for as long as it does.
         said = launcher.stdout.read()
         assert launcher.wait(60) == (130 if kills else 143)

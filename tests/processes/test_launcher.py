@@ -16,6 +16,7 @@ from pathlib import Path
 
 import psutil
 import pytest
+from pressed_again import interrupt_again
 
 LAUNCHER = """
 import subprocess, sys
@@ -36,6 +37,13 @@ STUBBORN = (
     "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN);"
     "print('started', flush=True); time.sleep(60)"
 )
+SLOW_TO_STOP = """
+import signal, time
+def save(*_):
+    time.sleep(0.5); print('saved', flush=True); raise SystemExit
+signal.signal(signal.SIGTERM, save)
+print('started', flush=True); time.sleep(60)
+"""
 
 
 def command(run_dir: Path, *ranks: str, mode: str = "headless") -> list[str]:
@@ -106,13 +114,26 @@ def test_a_second_sigint_kills_what_ignores_the_first(run_dir: Path) -> None:
         until(lambda: "started" in console(run_dir))
         began_s = time.monotonic()
         launcher.send_signal(signal.SIGINT)
-        # Of two that come at once a process hears one.
         assert launcher.stdout is not None
         assert any(b"stopping the training" in line for line in iter(launcher.stdout.readline, b""))
-        launcher.send_signal(signal.SIGINT)
+        interrupt_again(launcher)
         launcher.communicate(timeout=20)
     assert launcher.returncode == 130
     assert time.monotonic() - began_s < 7
+
+
+def test_sigint_to_the_process_and_to_its_group_at_once_is_one_request(run_dir: Path) -> None:
+    """As of `timeout -s INT`."""
+    with subprocess.Popen(
+        command(run_dir, SLOW_TO_STOP), stdout=subprocess.PIPE, text=True, start_new_session=True
+    ) as launcher:
+        until(lambda: "started" in console(run_dir))
+        os.kill(launcher.pid, signal.SIGINT)
+        os.killpg(launcher.pid, signal.SIGINT)
+        output, _ = launcher.communicate(timeout=20)
+    assert launcher.returncode == 130
+    assert "Rank" not in output
+    assert "saved" in console(run_dir)
 
 
 def test_sigterm_ends_everything(run_dir: Path) -> None:

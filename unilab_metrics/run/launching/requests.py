@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import signal
+import time
 from collections.abc import Generator, Sequence
 from types import FrameType
 
+SAME_S = 0.05
+"""The same signal again so soon is the same request: `timeout` and others send one to the process and
+to its group, and nobody presses a key twice in that time."""
 STOPS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
 
 
@@ -17,6 +21,7 @@ class Requests:
         self.numbers: list[int] = []
         """Signals that nobody has dealt with yet, oldest first."""
         self.is_to_pause = False
+        self._heard_s: dict[int, float] = {}
 
     @contextlib.contextmanager
     def taken(self, *others: signal.Signals) -> Generator[None]:
@@ -26,7 +31,11 @@ class Requests:
         def remember(number: int, _frame: FrameType | None) -> None:
             if number == signal.SIGTSTP:
                 self.is_to_pause = True
-            else:
+                return
+            now_s = time.monotonic()
+            heard_s = self._heard_s.get(number)
+            if number not in STOPS or heard_s is None or now_s - heard_s >= SAME_S:
+                self._heard_s[number] = now_s
                 self.numbers.append(number)
 
         wanted: Sequence[signal.Signals] = (*STOPS, signal.SIGTSTP, *others)
