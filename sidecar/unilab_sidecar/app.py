@@ -272,6 +272,7 @@ class SidecarApp(ThemedApp):
         return showing.Shown(
             seen.picture, seen.charts, seen.table, time.time(), self._unicode, note,
             seen.place, seen.moment_unix_s, self._watching.pace_words, seen.console,
+            self._sheet.scroll_offset.y,
         )  # fmt: skip
 
     def _screen(self) -> showing.Screen:

@@ -11,7 +11,7 @@ from unilab_sidecar.console_lines import ConsoleText
 from unilab_sidecar.event_state import EventsContext
 from unilab_sidecar.filtering import parse_filter
 from unilab_sidecar.glyphs import ascii_screen
-from unilab_sidecar.layout import FRAME_CELLS, Screen
+from unilab_sidecar.layout import FRAME_CELLS, FRAME_ROWS, Screen
 from unilab_sidecar.lines_on_demand import joined
 from unilab_sidecar.overview_panels import counted, filtered, panels
 from unilab_sidecar.panels.header import title
@@ -38,7 +38,8 @@ class Shown:
     terminal can show more than ASCII. ``note``: what is to be said for a moment at the edge; of
     several lines the first one that fits.
     ``place``: which moment of the run is shown, ``moment_unix_s``: when that was, if it is no news.
-    ``pace``: of a replay, how fast it goes. ``console``: what the training has printed."""
+    ``pace``: of a replay, how fast it goes. ``console``: what the training has printed. ``top``: the
+    first line that is seen of what is longer than the screen."""
 
     picture: Picture
     charts: ChartData
@@ -50,6 +51,7 @@ class Shown:
     moment_unix_s: float | None = None
     pace: str = ""
     console: ConsoleText = _NO_CONSOLE
+    top: int = 0
 
 
 def context(shown: Shown, state: ViewState, columns: int, rows: int, now_words: str) -> Context:
@@ -81,7 +83,8 @@ def screen(shown: Shown, state: ViewState, columns: int, rows: int) -> Screen:
     made = _view(shown, state, columns, max(rows - len(above), 0))
     lines = joined(above, made.lines)
     room = max(width - 2, 0)
-    hint = _hint(shown, state, made.hint, room)
+    below = len(lines) - shown.top - max(rows - FRAME_ROWS, 0)
+    hint = _hint(shown, state, made.hint, room, below)
     made = Screen(_title(shown, state, made.title, room), hint, lines)
     return made if shown.unicode else ascii_screen(made)
 
@@ -177,8 +180,8 @@ def _paused(shown: Shown, state: ViewState, paused_unix_s: float) -> str:
     return f"PAUSED at iteration {shown.picture.iteration:,} ({ago} ago)"
 
 
-def _hint(shown: Shown, state: ViewState, own: str, room: int) -> str:
-    """The longest hint that fits."""
+def _hint(shown: Shown, state: ViewState, own: str, room: int, below: int) -> str:
+    """The longest hint that fits. ``below``: lines that one has to scroll to."""
     if shown.note:
         notes = shown.note.split("\n")
         return next((note for note in notes if width_of(note) <= room), fit(notes[-1], room))
@@ -211,4 +214,7 @@ def _hint(shown: Shown, state: ViewState, own: str, room: int) -> str:
         ]
     if live:
         offers = [f"{live} · {offer}" for offer in offers] + offers
+    if below > 0:
+        # The scroll bar says so too: it takes no keys' place.
+        offers = [text for offer in offers for text in (f"↓ {below:,} more · {offer}", offer)]
     return next((offer for offer in offers if width_of(offer) <= room), "")

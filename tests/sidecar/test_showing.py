@@ -17,7 +17,7 @@ from shown_screens import sample_shown, seen, shown_of, typed
 import unilab_sidecar
 from unilab_sidecar.alerts import border
 from unilab_sidecar.glyphs import GLYPHS, ascii_text
-from unilab_sidecar.layout import FRAME_CELLS
+from unilab_sidecar.layout import FRAME_CELLS, FRAME_ROWS
 from unilab_sidecar.picture import Metric, Note, Picture, Reading
 from unilab_sidecar.showing import Shown, screen
 from unilab_sidecar.text import line_width, plain, width_of
@@ -77,6 +77,19 @@ def test_every_view_has_a_hint_on_a_small_screen(shown: Shown):
             hint = screen(shown, typed(shown, ViewState(), key), columns, 12).hint
             assert hint.endswith("? help · q close"), (key, columns)
             assert columns < 40 or "1 to 5 views" in hint or "5 bus" in hint.lower()
+
+
+def test_the_edge_says_how_many_lines_one_has_to_scroll_to(shown: Shown):
+    whole = screen(shown, ViewState(), 80, 24)
+    hidden = len(whole.lines) - (24 - FRAME_ROWS)
+    assert hidden > 0
+    assert whole.hint.startswith(f"↓ {hidden} more · 1 OVERVIEW")
+    scrolled = replace(shown, top=hidden - 1)
+    assert screen(scrolled, ViewState(), 80, 24).hint.startswith("↓ 1 more · ")
+    for at_the_end in (replace(shown, top=hidden), replace(shown, top=hidden + 9)):
+        assert screen(at_the_end, ViewState(), 80, 24).hint.startswith("1 OVERVIEW")
+    # Where there is no room for both the keys are worth more than what the scroll bar says too.
+    assert screen(shown, ViewState(), 70, 24).hint.startswith("1 OVERVIEW")
 
 
 def test_while_tags_are_chosen_no_hint_offers_keys_that_are_typed(shown: Shown):

@@ -21,6 +21,7 @@ from unilab_sidecar.panels.header import header, title
 from unilab_sidecar.panels.parts import heading
 from unilab_sidecar.panels.rewards import rewards
 from unilab_sidecar.picture import Picture
+from unilab_sidecar.room_for_others import as_many_as_fit, spare_rows
 from unilab_sidecar.text import Block, Lines, Segment, beside, clip, line
 from unilab_sidecar.viewing import ViewState
 
@@ -74,6 +75,10 @@ def layout(
     """
     width = max(columns - FRAME_CELLS, 1)
     room = max(rows - FRAME_ROWS, 0)
+    if room and not is_searched and len(picture.others) > most_others:
+        needed = len(layout(picture, columns, most_others=most_others).lines)
+        spare = spare_rows(picture, width, room, needed)
+        most_others = as_many_as_fit(picture, width, spare, most_others)
     others = metrics.others(picture, width, most_others)
     if columns < BESIDE_FROM:
         lines = _stacked(picture, width, room, others, is_searched=is_searched)
