@@ -6,7 +6,6 @@ what needs a terminal, a thread or a file.
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -25,6 +24,7 @@ from unilab_sidecar import showing
 from unilab_sidecar.alert_bell import AlertBell
 from unilab_sidecar.colours import usual_theme, wants_no_colour
 from unilab_sidecar.feed import Feed
+from unilab_sidecar.feed_thread import FeedThread
 from unilab_sidecar.first_picture import LOOK_S, FirstPicture
 from unilab_sidecar.for_a_while import LastPicture, PassingNote, ShownQuestion
 from unilab_sidecar.picture import Picture
@@ -73,6 +73,7 @@ class SidecarApp(ThemedApp):
         stop: StopQuestion | None = None,
         rings: bool = False,
         keep: Callable[[], object] | None = None,
+        thread: FeedThread | None = None,
     ) -> None:
         """``exit_with_run``: close a few seconds after the run has ended. ``unicode``: whether the
         terminal shows more than ASCII. ``theme``: one of ``viewing.THEMES``, else what fits the
@@ -80,7 +81,8 @@ class SidecarApp(ThemedApp):
         it. ``remembers``: begin with what this user looked at last, and keep it at the end.
         ``driver``: what it is shown on. ``stop``: what asks the training to stop; without it
         nobody here can. ``rings``: ring the bell when an alert opens. ``keep``: called when a key
-        keeps the view open that would close with the run; without it none does."""
+        keeps the view open that would close with the run; without it none does. ``thread``: that of
+        the feed, if it has begun; the app ends it."""
         self.has_no_colour = wants_no_colour(environ)
         super().__init__(driver_class=driver)
         self.know_themes()
@@ -109,7 +111,7 @@ class SidecarApp(ThemedApp):
         self._catching_up = self._is_far = self._is_unseen = False
         self._first_picture = FirstPicture()
         self._last_picture = LastPicture(closes=exit_with_run, keep=keep)
-        self._thread = threading.Thread(target=feed.run, name="sidecar-feed", daemon=True)
+        self._thread = thread or FeedThread(feed)
 
     def compose(self) -> ComposeResult:
         """The title on the frame, and one sheet that fills the rest."""
@@ -120,7 +122,7 @@ class SidecarApp(ThemedApp):
         """Starts the feed and the clock."""
         self.take_signals()
         self._sheet.focus()
-        self._thread.start()
+        self._thread.begin()
         self.set_interval(REPAINT_S, self.tick)
         self.keep_cursor()
         self._paint()
@@ -131,8 +133,7 @@ class SidecarApp(ThemedApp):
         self._feed.stop()
         if self._kept is not None:
             self._kept.keep(self._state, self._first_theme)
-        if self._thread.is_alive():
-            self._thread.join(timeout=2.0)
+        self._thread.end()
 
     def on_resize(self) -> None:
         """Lays out again at once, not at the next tick."""

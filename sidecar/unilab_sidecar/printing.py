@@ -14,6 +14,7 @@ from typing import TextIO
 from unilab_metrics.errors import ExitCode
 from unilab_sidecar.batch import Failure
 from unilab_sidecar.feed import Feed
+from unilab_sidecar.feed_thread import FeedThread
 from unilab_sidecar.plain import Teller, run_plain
 
 
@@ -39,8 +40,8 @@ def run_printed(
 
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, stop)
-    thread = threading.Thread(target=feed.run, name="sidecar-feed", daemon=True)
-    thread.start()
+    thread = FeedThread(feed)
+    thread.begin()
     # A descriptor that was closed makes no stream at all.
     output: TextIO = sys.stdout or Path(os.devnull).open("w")  # noqa: SIM115
     if callable(reconfigure := getattr(output, "reconfigure", None)):
@@ -76,8 +77,7 @@ def run_printed(
         turn_off(output)
         return error.failure
     finally:
-        feed.stop()
-        thread.join(timeout=2.0)
+        thread.end()
 
 
 class _OutputError(Exception):

@@ -3,14 +3,10 @@
 from __future__ import annotations
 
 import argparse
-import contextlib
-import gc
 import os
-import signal
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
-from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 from unilab_metrics.early_interrupts import raise_interrupts
@@ -24,26 +20,23 @@ from unilab_metrics.errors import (
 from unilab_metrics.subscribe.ssh.target import is_ssh_target
 from unilab_metrics.typed_ahead import keep_keys, put_back
 from unilab_sidecar.alerts import cut_off
-from unilab_sidecar.batch import Failure
-from unilab_sidecar.charsets import shows_unicode
 from unilab_sidecar.command_line import command_line, usage_fault
 from unilab_sidecar.error_output import say_error
 from unilab_sidecar.feed import Feed
+from unilab_sidecar.feed_thread import FeedThread
 from unilab_sidecar.filtering import parse_filter
 from unilab_sidecar.over_ssh import reach, summary_of
 from unilab_sidecar.own_terminal import can_show_screen, draws_elsewhere
 from unilab_sidecar.plain import LineTeller, Teller, where
 from unilab_sidecar.printing import run_printed
+from unilab_sidecar.screen_program import run_screen
 from unilab_sidecar.summary import Summary
 from unilab_sidecar.summary_file import read_summary, told_time
 from unilab_sidecar.update_source import UpdateSource
 
 if TYPE_CHECKING:
-    from textual.driver import Driver
-
     from unilab_metrics.subscribe.ssh.run_over_ssh import RunOverSsh
     from unilab_metrics.subscribe.ssh.shared_way import SharedWay
-    from unilab_sidecar.questions import StopQuestion
 
 _DRAWS_ELSEWHERE = (
     "unilab-metrics: lines and no screen, because the error stream, on which it is drawn, leads to "
@@ -145,9 +138,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     else:
         feed.keeps_up = True
         before = _keep_keys(options) if launched or guarded else None
+        thread = FeedThread(feed)
         try:
-            failure, return_code = _run_screen(feed, options, before)
+            failure, return_code = run_screen(thread, options, before)
         finally:
+            thread.end()
             if before is not None:
                 put_back(before)
         if guarded and not is_wanted():
@@ -215,82 +210,6 @@ def _keep_keys(options: argparse.Namespace) -> list[Any] | None:
     """How the terminal is to be in the end: who has kept the keys for us already has told."""
     before = keep_keys()
     return before if before is None or options.terminal is None else options.terminal
-
-
-def _run_screen(
-    feed: Feed, options: argparse.Namespace, before: list[Any] | None
-) -> tuple[Failure | None, int]:
-    # Textual takes a while to import, and plain lines do not need it. All that imports make stays:
-    # to look through it for garbage would be a tenth of the time, now and with every picture.
-    gc.disable()
-    from unilab_sidecar.app import SidecarApp
-    from unilab_sidecar.terminal_driver import TerminalDriver
-
-    gc.freeze()
-    gc.enable()
-
-    in_browser = bool(options.browser)
-    is_elsewhere = options.key is not None or options.replay is not None
-    may_stop = bool(options.allow_control) and not is_elsewhere
-    unicode = in_browser or shows_unicode(os.environ)
-    unicode = unicode if options.unicode is None else bool(options.unicode)
-    app = SidecarApp(
-        feed,
-        exit_with_run=bool(options.exit_with_run),
-        unicode=unicode,
-        theme=options.theme or "",
-        shows_cursor=bool(options.cursor),
-        environ=dict(os.environ),
-        remembers=not in_browser,
-        stop=_stopping(Path(options.run)) if may_stop else None,
-        driver=_browser_driver() if in_browser else TerminalDriver,
-        rings=bool(options.bell),
-        keep=_keeping(options),
-    )
-    app.is_job = None if options.guarded is None else options.guarded == "job"
-    TerminalDriver.first = before
-    if options.launched:
-        # What came while we started was for whoever has started us; from now on it is a key.
-        signal.signal(signal.SIGINT, _nothing)
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGINT])
-    elif options.guarded is not None:
-        # Until now whoever guards us heard Ctrl+C.
-        signal.signal(signal.SIGINT, signal.default_int_handler)
-    raise_interrupts()
-    # Nothing here is clicked, and text is selected and copied as in any terminal.
-    failure = app.run(mouse=in_browser)
-    return failure, app.return_code or 0
-
-
-def _nothing(_number: int, _frame: FrameType | None) -> None:
-    pass
-
-
-def _stopping(run_dir: Path) -> StopQuestion:
-    from unilab_metrics.subscribe.stopping import Stopping
-    from unilab_sidecar.questions import StopQuestion
-
-    stopping = Stopping(run_dir)
-    return StopQuestion(stopping.ask, stopping.goes_on)
-
-
-def _keeping(options: argparse.Namespace) -> Callable[[], object] | None:
-    """What a key does that keeps the screen after the run's end: a launcher is to wait for it."""
-    if options.keep is None:
-        return None if options.launched else lambda: None
-    told = int(options.keep)
-
-    def keep() -> None:
-        with contextlib.suppress(OSError):
-            os.write(told, b".")
-
-    return keep
-
-
-def _browser_driver() -> type[Driver]:
-    from unilab_sidecar.web_driver import BrowserDriver
-
-    return BrowserDriver
 
 
 def _give_up(text: str, exit_code: int) -> int:

@@ -13,7 +13,7 @@ from textual.pilot import Pilot
 from unilab_sidecar.app import SidecarApp
 from unilab_sidecar.batch import Batch
 from unilab_sidecar.command_line import command_line
-from unilab_sidecar.program import _keeping
+from unilab_sidecar.screen_program import keeping
 
 
 @pytest.fixture
@@ -91,12 +91,12 @@ def test_a_theme_that_was_chosen_by_its_key_is_named(ended: list[Batch]) -> None
 
 def test_a_launcher_is_told_by_a_byte_and_one_that_does_not_listen_cannot_be() -> None:
     parse = command_line().parse_args
-    assert _keeping(parse(["RUN", "--launched"])) is None
-    alone = _keeping(parse(["RUN", "--exit-with-run"]))
+    assert keeping(parse(["RUN", "--launched"])) is None
+    alone = keeping(parse(["RUN", "--exit-with-run"]))
     assert alone is not None
     alone()
     heard, told = os.pipe()
-    keep = _keeping(parse(["RUN", "--launched", "--keep", str(told)]))
+    keep = keeping(parse(["RUN", "--launched", "--keep", str(told)]))
     assert keep is not None
     keep()
     assert os.read(heard, 10) == b"."
