@@ -7,7 +7,7 @@ nowhere: not as a row, not as a zero in a backend.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import Literal, NamedTuple
 
 from unilab_schema.identity import COLLECTOR, LEARNER, Role
@@ -155,6 +155,8 @@ _OF_OLD_RUNS = frozenset({
     "Perf/collector_rollout_ms", "Perf/collector_inference_wait_ms",
 })  # fmt: skip
 """Sums, and what has another name now."""
+_EARLIER_TAGS = {"Perf/collection_time": "Perf/collection time"}
+"""In seconds too: the names of rsl_rl up to 3.1."""
 
 
 def family_of(algorithm: str) -> Family:
@@ -203,7 +205,7 @@ def phase_names(role: Role, algorithm: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(phase.name for profile in profiles for phase in profile))
 
 
-def learner_slices(algorithm: str, there: Iterable[str]) -> tuple[PhaseSpec, ...]:
+def learner_slices(algorithm: str, there: Collection[str]) -> tuple[PhaseSpec, ...]:
     """A learner's exclusive phases in display order: its profile's or, without one, every known one;
     then those of its user among the tags that are ``there``, in their order, which in an update is the
     one in which the run has met them first; those of a set, which has none, by name.
@@ -212,10 +214,11 @@ def learner_slices(algorithm: str, there: Iterable[str]) -> tuple[PhaseSpec, ...
     everything that is named so and is nothing known: no phase of any algorithm and none of its
     details, and neither of the sums that old runs have. With a profile that measures parts of its
     phases, which an off-policy algorithm and APPO have, a name that begins with one of these is a
-    part of it, too.
+    part of it, too. What rsl_rl named otherwise before 3.2 has that tag where it is the one that is
+    there.
     """
     profile = learner_phases(algorithm) or all_learner_slices()
-    slices = tuple(phase for phase in profile if phase.exclusive)
+    slices = tuple(_as_named(phase, there) for phase in profile if phase.exclusive)
     own = [tag for tag in there if tag.startswith(_OWN_START) and _is_own(tag, _OWN_START)]
     if own and family_of(algorithm) in ("off_policy", "appo"):
         starts = tuple(f"{_OWN_START}{phase.name}_" for phase in slices)
@@ -247,6 +250,12 @@ def collector_rows(algorithm: str, there: Iterable[str]) -> tuple[PhaseSpec, ...
         phase = unlisted_phase(COLLECTOR, tag[len(start) : -len(_OWN_END)])
         rows.insert(_place(phase, rows), phase._replace(exclusive=False))
     return tuple(rows)
+
+
+def _as_named(phase: PhaseSpec, there: Collection[str]) -> PhaseSpec:
+    earlier = _EARLIER_TAGS.get(phase.tag)
+    is_earlier = earlier is not None and earlier in there and phase.tag not in there
+    return phase._replace(tag=earlier) if earlier is not None and is_earlier else phase
 
 
 def is_of_its_own(phase: PhaseSpec, rows: Iterable[PhaseSpec]) -> bool:

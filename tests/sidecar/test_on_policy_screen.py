@@ -59,6 +59,11 @@ def shown(values: dict[str, float], *, iteration: int = 2, run: RunInfo = PPO) -
     return series.picture()
 
 
+def test_a_run_with_the_names_of_rsl_rl_before_3_2_has_the_same_rows() -> None:
+    earlier = {tag.replace("collection_time", "collection time"): v for tag, v in RSL_RL.items()}
+    assert text(shown(earlier | NODE), 120) == text(shown(RSL_RL | NODE), 120)
+
+
 @pytest.mark.parametrize("columns", [70, 80, 95, 96, 119, 120, 160])
 def test_collection_learning_and_iteration_are_its_rows_and_nothing_is_empty(columns: int):
     screen = text(shown(RSL_RL | NODE), columns)

@@ -273,3 +273,20 @@ def test_the_active_rate_needs_all_its_parts() -> None:
     values = {tag: ms for tag, ms in CYCLE.items() if "replay_write" not in tag}
     assert collector_active_rate(values, "sac", environments=32) is None
     assert collector_active_rate(CYCLE, "ppo", environments=32) is None
+
+
+@pytest.mark.parametrize("algorithm", ["ppo", "somebody_elses"])
+def test_the_name_that_rsl_rl_had_for_its_collection_before_3_2_is_the_same_row(
+    algorithm: str,
+) -> None:
+    earlier, now = "Perf/collection time", "Perf/collection_time"
+    values = {WALL: 0.1, "Perf/learning_time": 0.03, earlier: 0.06}
+    timeline = learner_timeline(values, algorithm)
+    rows = {row.label: (row.tag, row.ms) for row in timeline.rows}
+    assert rows["Collection"] == (earlier, pytest.approx(60.0))
+    assert rows["Other"] == ("", pytest.approx(10.0))
+    assert learner_other_ms(values, algorithm) == pytest.approx(10.0)
+    both = {row.label: row.tag for row in learner_timeline({**values, now: 0.05}, algorithm).rows}
+    assert both["Collection"] == now
+    # What has no collection in its iteration has none by another name.
+    assert "Collection" not in {row.label for row in learner_timeline(values, "sac").rows}
