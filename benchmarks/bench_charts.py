@@ -18,10 +18,10 @@ import numpy as np
 
 from unilab_metrics.subscribe.history import HistoryRecord
 from unilab_schema.updates import BinBlock, Update
-from unilab_sidecar.chart_bins import MAX_BINS, Field
-from unilab_sidecar.chart_state import ChartState
-from unilab_sidecar.chart_store import ChartStore, HistoryPiece
-from unilab_sidecar.filtering import parse_filter
+from unilab_sidecar.charting.bins import MAX_BINS, Field
+from unilab_sidecar.charting.state import ChartState
+from unilab_sidecar.charting.store import ChartStore, HistoryPiece
+from unilab_sidecar.groups.filtering import parse_filter
 from unilab_sidecar.views.charts import ChartData, view
 
 UPDATES = 6_000_000

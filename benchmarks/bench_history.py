@@ -34,12 +34,12 @@ from unilab_schema.codec import encode_message  # noqa: E402
 from unilab_schema.control import Epoch  # noqa: E402
 from unilab_schema.requests import Blocks  # noqa: E402
 from unilab_schema.updates import Update  # noqa: E402
-from unilab_sidecar.chart_panes import ChartData  # noqa: E402
-from unilab_sidecar.chart_state import ChartState  # noqa: E402
-from unilab_sidecar.chart_store import ChartStore  # noqa: E402
-from unilab_sidecar.moment import Moment  # noqa: E402
-from unilab_sidecar.past import picture_of  # noqa: E402
-from unilab_sidecar.past_questions import CourseQuestion, MomentQuestion  # noqa: E402
+from unilab_sidecar.charting.panes import ChartData  # noqa: E402
+from unilab_sidecar.charting.state import ChartState  # noqa: E402
+from unilab_sidecar.charting.store import ChartStore  # noqa: E402
+from unilab_sidecar.feeding.moment import Moment  # noqa: E402
+from unilab_sidecar.feeding.past_questions import CourseQuestion, MomentQuestion  # noqa: E402
+from unilab_sidecar.looking.past import picture_of  # noqa: E402
 from unilab_sidecar.views.charts import view  # noqa: E402
 
 CHARTS = TAGS[:4]

@@ -20,25 +20,25 @@ from textual.driver import Driver
 from textual.events import Event, Key
 
 from unilab_metrics.errors import ExitCode
-from unilab_sidecar import showing
-from unilab_sidecar.alert_bell import AlertBell
-from unilab_sidecar.colours import usual_theme, wants_no_colour
-from unilab_sidecar.feed import Feed
-from unilab_sidecar.feed_thread import FeedThread
-from unilab_sidecar.first_picture import LOOK_S, FirstPicture
-from unilab_sidecar.for_a_while import LastPicture, PassingNote, ShownQuestion
+from unilab_sidecar.alerting.alert_bell import AlertBell
+from unilab_sidecar.drawing.text import plain
+from unilab_sidecar.feeding.feed import Feed
+from unilab_sidecar.feeding.feed_thread import FeedThread
+from unilab_sidecar.feeding.questions import StopQuestion
+from unilab_sidecar.looking import showing
+from unilab_sidecar.looking.first_picture import LOOK_S, FirstPicture
+from unilab_sidecar.looking.for_a_while import LastPicture, PassingNote, ShownQuestion
+from unilab_sidecar.looking.saved_view import KeptView
+from unilab_sidecar.looking.scroll_places import ScrollPlaces
+from unilab_sidecar.looking.viewing import ViewState, press
+from unilab_sidecar.looking.watching import Watching
 from unilab_sidecar.picture import Picture
-from unilab_sidecar.questions import StopQuestion
-from unilab_sidecar.saved_view import KeptView
-from unilab_sidecar.scroll_places import ScrollPlaces
-from unilab_sidecar.snapshot import download, kept_snapshot
-from unilab_sidecar.standing import last_words
-from unilab_sidecar.terminal_driver import TerminalDriver
-from unilab_sidecar.text import plain
-from unilab_sidecar.themed_app import ThemedApp
-from unilab_sidecar.viewing import ViewState, press
+from unilab_sidecar.progress.standing import last_words
+from unilab_sidecar.terminal.colours import usual_theme, wants_no_colour
+from unilab_sidecar.terminal.driver import TerminalDriver
+from unilab_sidecar.terminal.snapshot import download, kept_snapshot
+from unilab_sidecar.terminal.themed_app import ThemedApp
 from unilab_sidecar.views.stopping import REFUSED
-from unilab_sidecar.watching import Watching
 from unilab_sidecar.widgets.sheet import Sheet
 from unilab_sidecar.widgets.title_bar import TitleBar
 

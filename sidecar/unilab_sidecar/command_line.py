@@ -7,10 +7,10 @@ import math
 
 from unilab_metrics.subscribe.pace import MAX_SPEED, MIN_SPEED
 from unilab_metrics.typed_ahead import heard
-from unilab_sidecar.filtering import parse_filter
-from unilab_sidecar.plain import INTERVAL_S
-from unilab_sidecar.text import clean
-from unilab_sidecar.viewing import THEMES
+from unilab_sidecar.drawing.text import clean
+from unilab_sidecar.groups.filtering import parse_filter
+from unilab_sidecar.looking.viewing import THEMES
+from unilab_sidecar.printed.plain import INTERVAL_S
 
 _EXAMPLES = """\
 examples:

@@ -15,7 +15,7 @@ from unilab_schema.bottleneck import Bottleneck
 from unilab_schema.control import BackendStatus, SourceStatus
 from unilab_schema.identity import RunInfo
 from unilab_schema.timing import CollectorTimeline, LearnerTimeline
-from unilab_sidecar.bus_courses import BusCourses
+from unilab_sidecar.values.bus_courses import BusCourses
 
 if TYPE_CHECKING:
     from unilab_metrics.subscribe.ssh.outage import Outage

@@ -19,20 +19,20 @@ from unilab_metrics.errors import (
 )
 from unilab_metrics.subscribe.ssh.target import is_ssh_target
 from unilab_metrics.typed_ahead import keep_keys, put_back
-from unilab_sidecar.alerts import cut_off
+from unilab_sidecar.alerting.alerts import cut_off
 from unilab_sidecar.command_line import command_line, usage_fault
-from unilab_sidecar.error_output import say_error
-from unilab_sidecar.feed import Feed
-from unilab_sidecar.feed_thread import FeedThread
-from unilab_sidecar.filtering import parse_filter
-from unilab_sidecar.over_ssh import reach, summary_of
-from unilab_sidecar.own_terminal import can_show_screen, draws_elsewhere
-from unilab_sidecar.plain import LineTeller, Teller, where
-from unilab_sidecar.printing import run_printed
+from unilab_sidecar.feeding.feed import Feed
+from unilab_sidecar.feeding.feed_thread import FeedThread
+from unilab_sidecar.feeding.over_ssh import reach, summary_of
+from unilab_sidecar.feeding.summary import Summary
+from unilab_sidecar.feeding.summary_file import read_summary, told_time
+from unilab_sidecar.feeding.update_source import UpdateSource
+from unilab_sidecar.groups.filtering import parse_filter
+from unilab_sidecar.printed.plain import LineTeller, Teller, where
+from unilab_sidecar.printed.printing import run_printed
 from unilab_sidecar.screen_program import run_screen
-from unilab_sidecar.summary import Summary
-from unilab_sidecar.summary_file import read_summary, told_time
-from unilab_sidecar.update_source import UpdateSource
+from unilab_sidecar.terminal.error_output import say_error
+from unilab_sidecar.terminal.own_terminal import can_show_screen, draws_elsewhere
 
 if TYPE_CHECKING:
     from unilab_metrics.subscribe.ssh.run_over_ssh import RunOverSsh
@@ -197,8 +197,8 @@ def _first_lines(options: argparse.Namespace) -> list[str]:
 
 
 def _teller(options: argparse.Namespace) -> Teller:
-    from unilab_sidecar.json_lines import JsonTeller
-    from unilab_sidecar.metric_lines import MetricTeller
+    from unilab_sidecar.printed.json_lines import JsonTeller
+    from unilab_sidecar.printed.metric_lines import MetricTeller
 
     interval_s, wanted = float(options.interval), str(options.filter)
     if options.form == "plain":

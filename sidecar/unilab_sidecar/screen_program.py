@@ -13,14 +13,14 @@ from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 from unilab_metrics.early_interrupts import raise_interrupts
-from unilab_sidecar.batch import Failure
-from unilab_sidecar.charsets import shows_unicode
-from unilab_sidecar.feed_thread import FeedThread
+from unilab_sidecar.feeding.batch import Failure
+from unilab_sidecar.feeding.feed_thread import FeedThread
+from unilab_sidecar.terminal.charsets import shows_unicode
 
 if TYPE_CHECKING:
     from textual.driver import Driver
 
-    from unilab_sidecar.questions import StopQuestion
+    from unilab_sidecar.feeding.questions import StopQuestion
 
 
 def run_screen(
@@ -34,7 +34,7 @@ def run_screen(
     gc.disable()
     thread.begin()
     from unilab_sidecar.app import SidecarApp
-    from unilab_sidecar.terminal_driver import TerminalDriver
+    from unilab_sidecar.terminal.driver import TerminalDriver
 
     gc.freeze()
     gc.enable()
@@ -79,7 +79,7 @@ def _nothing(_number: int, _frame: FrameType | None) -> None:
 
 def _stopping(run_dir: Path) -> StopQuestion:
     from unilab_metrics.subscribe.stopping import Stopping
-    from unilab_sidecar.questions import StopQuestion
+    from unilab_sidecar.feeding.questions import StopQuestion
 
     stopping = Stopping(run_dir)
     return StopQuestion(stopping.ask, stopping.goes_on)
@@ -99,6 +99,6 @@ def keeping(options: argparse.Namespace) -> Callable[[], object] | None:
 
 
 def _browser_driver() -> type[Driver]:
-    from unilab_sidecar.web_driver import BrowserDriver
+    from unilab_sidecar.terminal.web_driver import BrowserDriver
 
     return BrowserDriver

@@ -20,24 +20,30 @@ from unilab_schema.updates import (
     Supplement,
     Update,
 )
-from unilab_sidecar import grouping
-from unilab_sidecar.batch import Batch
-from unilab_sidecar.bus_courses import BusCourse
-from unilab_sidecar.bus_figures import announced_node, bus_figures, journal
-from unilab_sidecar.counting import Counting
-from unilab_sidecar.grouped_readings import GroupedReadings
-from unilab_sidecar.headline_figures import all_dropped, highest, meant, pace_of, reference_of
-from unilab_sidecar.metric_group import Readings
-from unilab_sidecar.milestones import Milestones
-from unilab_sidecar.notes import Notes
-from unilab_sidecar.open_alerts import OpenAlerts
+from unilab_sidecar.alerting.open_alerts import OpenAlerts
+from unilab_sidecar.alerting.trouble_news import TroubleNews
+from unilab_sidecar.events.milestones import Milestones
+from unilab_sidecar.events.notes import Notes
+from unilab_sidecar.feeding.batch import Batch
+from unilab_sidecar.groups import grouping
+from unilab_sidecar.groups.grouped_readings import GroupedReadings
+from unilab_sidecar.groups.metric_group import Readings
 from unilab_sidecar.picture import Picture
-from unilab_sidecar.run_state import RunState
-from unilab_sidecar.seen_values import SeenValues
-from unilab_sidecar.steady_bottleneck import SteadyBottleneck
-from unilab_sidecar.steady_rows import SteadyRows
-from unilab_sidecar.trouble_news import TroubleNews
-from unilab_sidecar.window import Values
+from unilab_sidecar.progress.counting import Counting
+from unilab_sidecar.progress.run_state import RunState
+from unilab_sidecar.values.bus_courses import BusCourse
+from unilab_sidecar.values.bus_figures import announced_node, bus_figures, journal
+from unilab_sidecar.values.headline_figures import (
+    all_dropped,
+    highest,
+    meant,
+    pace_of,
+    reference_of,
+)
+from unilab_sidecar.values.seen_values import SeenValues
+from unilab_sidecar.values.steady_bottleneck import SteadyBottleneck
+from unilab_sidecar.values.steady_rows import SteadyRows
+from unilab_sidecar.values.window import Values
 
 
 class Series:

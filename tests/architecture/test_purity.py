@@ -24,9 +24,14 @@ SOURCES = [
 _ALL_OF = (
     ROOT / "schema" / "unilab_schema",
     ROOT / "unilab_metrics" / "aggregate" / "folding",
-    ROOT / "sidecar" / "unilab_sidecar" / "views",
-    ROOT / "sidecar" / "unilab_sidecar" / "panels",
-)
+    *(
+        ROOT / "sidecar" / "unilab_sidecar" / folder
+        for folder in (
+            "alerting", "charting", "drawing", "events", "panels", "progress", "ranks", "values",
+            "views",
+        )
+    ),
+)  # fmt: skip
 
 
 def _is_pure(path: Path) -> bool:
@@ -46,7 +51,10 @@ def test_what_decides_calls_itself_pure() -> None:
         *(f"unilab_metrics/aggregate/folding/{one}.py" for one in ("reduction", "state", "window")),
         *(f"unilab_metrics/publish/{one}.py" for one in ("delivery", "packing")),
         *(f"unilab_metrics/aggregate/receiving/{one}.py" for one in ("accepting", "receiver")),
-        *(f"sidecar/unilab_sidecar/{one}.py" for one in ("series", "layout", "showing", "viewing")),
+        *(
+            f"sidecar/unilab_sidecar/{one}.py"
+            for one in ("series", "picture", "looking/showing", "looking/viewing")
+        ),
     }
 
 

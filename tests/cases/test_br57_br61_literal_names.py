@@ -14,11 +14,11 @@ from textual.drivers.headless_driver import HeadlessDriver
 from textual.pilot import Pilot
 
 from unilab_sidecar.app import SidecarApp
-from unilab_sidecar.batch import Batch
-from unilab_sidecar.metric_lines import MetricTeller
-from unilab_sidecar.showing import Shown, screen
-from unilab_sidecar.text import cut, fit, plain, width_of
-from unilab_sidecar.viewing import ViewState
+from unilab_sidecar.drawing.text import cut, fit, plain, width_of
+from unilab_sidecar.feeding.batch import Batch
+from unilab_sidecar.looking.showing import Shown, screen
+from unilab_sidecar.looking.viewing import ViewState
+from unilab_sidecar.printed.metric_lines import MetricTeller
 
 MARKUP = ("[/x]", "reward[left]", "a[0]", "[@click=app.quit]q")
 CONTROL = "evil\x1b]52;c;aGk=\x07\x9b31m\r\nname"

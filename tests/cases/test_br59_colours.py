@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 from pty_terminals import PtyTerminal
 
-from unilab_sidecar.charsets import shows_unicode
-from unilab_sidecar.colours import has_few_colours, usual_theme, wants_no_colour
+from unilab_sidecar.terminal.charsets import shows_unicode
+from unilab_sidecar.terminal.colours import has_few_colours, usual_theme, wants_no_colour
 
 PROGRAM = Path(__file__).parent.parent / "support" / "sample_run.py"
 _SGR = re.compile(rb"\x1b\[([0-9;:]*)m")

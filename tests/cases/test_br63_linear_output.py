@@ -11,7 +11,7 @@ import pytest
 from pty_terminals import PtyTerminal
 from toy_run import ToyRun
 
-from unilab_sidecar.glyphs import GLYPHS
+from unilab_sidecar.drawing.glyphs import GLYPHS
 
 PROGRAM = Path(__file__).parent.parent / "support" / "sample_run.py"
 
@@ -56,7 +56,7 @@ def test_br63_plain_is_a_line_per_metric_sorted_and_without_drawing(run: ToyRun)
 def test_br63_the_cursor_stays_visible_on_the_screen_when_asked(tmp_path: Path) -> None:
     code = (
         "import sys; sys.path.insert(0, sys.argv[1]); from sample_run import FakeSource;"
-        "from unilab_sidecar.app import SidecarApp; from unilab_sidecar.feed import Feed;"
+        "from unilab_sidecar.app import SidecarApp; from unilab_sidecar.feeding.feed import Feed;"
         "app = SidecarApp(Feed(FakeSource, wait_for_bus=False), shows_cursor=sys.argv[2] == '1');"
         "app.run(mouse=False)"
     )

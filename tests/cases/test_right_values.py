@@ -20,7 +20,7 @@ from unilab_metrics.subscribe.history import HistoryReader
 from unilab_metrics.transport.rendezvous import bus_directory
 from unilab_schema.metrics import CANONICAL
 from unilab_schema.timing import learner_timeline
-from unilab_sidecar.batch import Batch
+from unilab_sidecar.feeding.batch import Batch
 from unilab_sidecar.series import Series
 
 HEAD = """

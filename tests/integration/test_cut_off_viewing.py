@@ -29,8 +29,8 @@ from unilab_metrics.subscribe.abandoned import find_abandoned, look_for_abandone
 from unilab_metrics.transport.rendezvous import CONNECTION_FILE, bus_directory
 from unilab_schema.codec import KIND_OF, encode_payload
 from unilab_schema.identity import Identity
-from unilab_sidecar.feed import Feed
-from unilab_sidecar.plain import run_plain
+from unilab_sidecar.feeding.feed import Feed
+from unilab_sidecar.printed.plain import run_plain
 
 AGGREGATOR = f"the aggregator (pid {os.getpid()})"
 DEAD_PID = 2**22
@@ -217,8 +217,8 @@ def test_one_line_is_all_with_once() -> None:
 
 
 def test_who_was_told_to_wait_waits(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("unilab_sidecar.plain.QUIET_INTERVAL_S", 1.0)
-    monkeypatch.setattr("unilab_sidecar.left_alone.HEARD_WITHIN_S", 0.0)
+    monkeypatch.setattr("unilab_sidecar.printed.plain.QUIET_INTERVAL_S", 1.0)
+    monkeypatch.setattr("unilab_sidecar.feeding.left_alone.HEARD_WITHIN_S", 0.0)
     asked: list[int] = []
 
     def gone() -> tuple[str, ...] | None:

@@ -20,9 +20,9 @@ from unilab_metrics.run.launching.report import report_lines
 from unilab_metrics.write.backends import protos
 from unilab_metrics.write.process import make_backend
 from unilab_schema.control import BackendStatus
-from unilab_sidecar.alerts import alerts
+from unilab_sidecar.alerting.alerts import alerts
+from unilab_sidecar.feeding.summary import summary_in
 from unilab_sidecar.picture import Journal, Picture
-from unilab_sidecar.summary import summary_in
 
 NEEDS = "the TensorBoard backend needs the package tensorboardX: pip install tensorboardX"
 

@@ -32,9 +32,9 @@ from unilab_metrics.storage.lease import is_free
 from unilab_metrics.subscribe.history import HistoryReader, HistoryRecord
 from unilab_metrics.transport.rendezvous import aggregator_lease, bus_directory
 from unilab_schema.updates import Update
-from unilab_sidecar.batch import Batch
+from unilab_sidecar.drawing.text import plain
+from unilab_sidecar.feeding.batch import Batch
 from unilab_sidecar.series import Series
-from unilab_sidecar.text import plain
 from unilab_sidecar.views.overview import layout
 
 SCRIPT = Path(__file__).parent.parent / "support" / "known_rank.py"

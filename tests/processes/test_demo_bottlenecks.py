@@ -13,7 +13,7 @@ from real_runs import only_run, until
 
 from unilab_metrics.subscribe.history import HistoryReader
 from unilab_metrics.transport.rendezvous import bus_directory
-from unilab_sidecar.batch import Batch
+from unilab_sidecar.feeding.batch import Batch
 from unilab_sidecar.series import Series
 
 pytest.importorskip("torch")

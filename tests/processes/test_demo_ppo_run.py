@@ -21,9 +21,9 @@ from unilab_metrics.run.summary import read_summary
 from unilab_metrics.subscribe.history import HistoryReader, HistoryRecord
 from unilab_metrics.transport.rendezvous import bus_directory
 from unilab_schema.updates import AttemptOpened, Update
-from unilab_sidecar.batch import Batch
-from unilab_sidecar.showing import screen
-from unilab_sidecar.viewing import ViewState
+from unilab_sidecar.feeding.batch import Batch
+from unilab_sidecar.looking.showing import screen
+from unilab_sidecar.looking.viewing import ViewState
 
 RANKS, ITERATIONS, ENVS, TICKS = 2, 40, 16, 24
 WALL = "Perf/iteration_time"

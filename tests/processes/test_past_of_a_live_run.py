@@ -16,9 +16,9 @@ from unilab_metrics.subscribe.subscriber import Subscriber
 from unilab_metrics.transport.rendezvous import bus_directory
 from unilab_schema.requests import Blocks
 from unilab_schema.updates import Update
-from unilab_sidecar.chart_bins import Field
-from unilab_sidecar.chart_store import ChartStore
-from unilab_sidecar.past_questions import CourseQuestion, DetailQuestion
+from unilab_sidecar.charting.bins import Field
+from unilab_sidecar.charting.store import ChartStore
+from unilab_sidecar.feeding.past_questions import CourseQuestion, DetailQuestion
 
 TRAINING = """
 import sys, time

@@ -19,8 +19,8 @@ from unilab_metrics.subscribe.asking import NoAnswer
 from unilab_metrics.subscribe.subscriber import Subscriber
 from unilab_metrics.transport.rendezvous import aggregator_lease
 from unilab_schema.requests import RankValues
-from unilab_sidecar.feed import Feed
-from unilab_sidecar.questions import RanksQuestion
+from unilab_sidecar.feeding.feed import Feed
+from unilab_sidecar.feeding.questions import RanksQuestion
 
 COLLECTOR = (
     "run c = um.connect(role='collector', instance=1);"

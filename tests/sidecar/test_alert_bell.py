@@ -11,9 +11,9 @@ from unilab_schema.control import SourceStatus
 from unilab_schema.frames import EventFrame, Scalar
 from unilab_schema.identity import RunInfo, SourceKey
 from unilab_schema.updates import AttemptOpened, EventUpdate
-from unilab_sidecar.alert_bell import AlertBell
-from unilab_sidecar.alerts import alerts, trouble_word
-from unilab_sidecar.open_alerts import OpenAlerts
+from unilab_sidecar.alerting.alert_bell import AlertBell
+from unilab_sidecar.alerting.alerts import alerts, trouble_word
+from unilab_sidecar.alerting.open_alerts import OpenAlerts
 from unilab_sidecar.picture import Picture
 
 

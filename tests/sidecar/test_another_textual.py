@@ -14,9 +14,10 @@ from textual.app import App, ComposeResult
 from textual.drivers.linux_driver import LinuxDriver
 from textual.widgets import Static
 
-from unilab_sidecar import key_parsing, terminal_updates
-from unilab_sidecar.shared_terminal import SharedTerminalApp
-from unilab_sidecar.terminal_driver import TerminalDriver
+from unilab_sidecar.terminal import key_parsing
+from unilab_sidecar.terminal import updates as terminal_updates
+from unilab_sidecar.terminal.driver import TerminalDriver
+from unilab_sidecar.terminal.shared_terminal import SharedTerminalApp
 
 
 def _loaded_anew(name: str) -> ModuleType:
@@ -40,7 +41,7 @@ def test_an_update_of_another_kind_stays_as_it_is(
     inner: object, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "textual._compositor", inner)
-    economical = _loaded_anew("terminal_updates").economical
+    economical = _loaded_anew("terminal.updates").economical
     update = _Other([])
     assert economical(update) is update
     assert economical(None) is None
@@ -98,7 +99,8 @@ def test_without_a_parser_that_is_known_textual_reads_the_keys(
 
 
 @pytest.mark.parametrize(
-    "name", ["terminal_driver", "terminal_updates", "shared_terminal", "key_parsing"]
+    "name",
+    ["terminal.driver", "terminal.updates", "terminal.shared_terminal", "terminal.key_parsing"],
 )
 def test_nothing_needs_an_inner_part_of_textual_to_be_loaded(
     name: str, monkeypatch: pytest.MonkeyPatch

@@ -12,11 +12,11 @@ import pytest
 from sample_run import FakeSource, SampleRun
 
 from unilab_metrics.subscribe.history import HistoryRecord
-from unilab_sidecar.alerts import alerts
-from unilab_sidecar.arrival import PATIENCE_S, Arrival
-from unilab_sidecar.feed import Feed
-from unilab_sidecar.json_lines import json_line
-from unilab_sidecar.metric_lines import MetricTeller
+from unilab_sidecar.alerting.alerts import alerts
+from unilab_sidecar.feeding.arrival import PATIENCE_S, Arrival
+from unilab_sidecar.feeding.feed import Feed
+from unilab_sidecar.printed.json_lines import json_line
+from unilab_sidecar.printed.metric_lines import MetricTeller
 from unilab_sidecar.series import Series
 
 
@@ -117,7 +117,7 @@ class OnItsWay(FakeSource):
 
 
 def test_the_feed_hands_over_nothing_as_now_before_it_is_there(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("unilab_sidecar.feed.SIGN_OF_LIFE_S", 0.0)
+    monkeypatch.setattr("unilab_sidecar.feeding.feed.SIGN_OF_LIFE_S", 0.0)
     feed = Feed(OnItsWay, wait_for_bus=False)
     thread = threading.Thread(target=feed.run)
     thread.start()

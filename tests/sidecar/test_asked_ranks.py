@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from unilab_schema.identity import RunInfo
 from unilab_sidecar.picture import Picture
-from unilab_sidecar.rank_state import RanksState
+from unilab_sidecar.ranks.state import RanksState
 from unilab_sidecar.views.ranks import wanted
 
 PICTURE = Picture("training", RunInfo("sac", "cart_pole", world_size=4), connected=True)

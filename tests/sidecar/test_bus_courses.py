@@ -9,12 +9,12 @@ import pytest
 from sample_run import SampleRun
 
 from unilab_schema.control import Epoch, Head, SourceFigures
-from unilab_sidecar import bus_courses
-from unilab_sidecar.bus_courses import MOST_POINTS, BusCourse
-from unilab_sidecar.layout import FRAME_ROWS
+from unilab_sidecar.drawing.layout import FRAME_ROWS
+from unilab_sidecar.drawing.text import plain
+from unilab_sidecar.looking.viewing import ViewState
 from unilab_sidecar.series import Series
-from unilab_sidecar.text import plain
-from unilab_sidecar.viewing import ViewState
+from unilab_sidecar.values import bus_courses
+from unilab_sidecar.values.bus_courses import MOST_POINTS, BusCourse
 from unilab_sidecar.views import bus
 
 

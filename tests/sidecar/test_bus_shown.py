@@ -12,15 +12,15 @@ from hypothesis import strategies as st
 from series_records import event, head, picture, update
 
 from unilab_metrics.subscribe.pace import Pace
-from unilab_sidecar.batch import Batch
+from unilab_sidecar.drawing.text import plain
+from unilab_sidecar.feeding.batch import Batch
+from unilab_sidecar.feeding.questions import Answer, PaceQuestion
+from unilab_sidecar.looking.viewing import ViewState
+from unilab_sidecar.looking.watching import Watching
 from unilab_sidecar.panels import bus, bus_flow
 from unilab_sidecar.panels.node import node, node_cells
 from unilab_sidecar.picture import BusFigures, Picture, Reading
-from unilab_sidecar.questions import Answer, PaceQuestion
-from unilab_sidecar.text import plain
-from unilab_sidecar.viewing import ViewState
 from unilab_sidecar.views.bus import view
-from unilab_sidecar.watching import Watching
 
 ANY = st.floats() | st.sampled_from([sys.float_info.max, -sys.float_info.max])
 

@@ -8,7 +8,7 @@ import random
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from unilab_sidecar.chart_axes import (
+from unilab_sidecar.charting.axes import (
     count_ticks,
     number_labels,
     scale_of,
@@ -18,7 +18,7 @@ from unilab_sidecar.chart_axes import (
     time_ticks,
     value_ticks,
 )
-from unilab_sidecar.chart_bins import Span
+from unilab_sidecar.charting.bins import Span
 
 NAN, INF = math.nan, math.inf
 

@@ -11,14 +11,14 @@ from chart_runs import bins_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from unilab_sidecar.chart_axes import (
+from unilab_sidecar.charting.axes import (
     scale_of,
 )
-from unilab_sidecar.chart_bins import Bins, Course, Span, XAxis
-from unilab_sidecar.chart_columns import columns_of, segments
-from unilab_sidecar.chart_drawing import Curve, Frame, draw, plot_cells
-from unilab_sidecar.chart_range import value_range
-from unilab_sidecar.text import line_width, plain
+from unilab_sidecar.charting.bins import Bins, Course, Span, XAxis
+from unilab_sidecar.charting.columns import columns_of, segments
+from unilab_sidecar.charting.drawing import Curve, Frame, draw, plot_cells
+from unilab_sidecar.charting.value_range import value_range
+from unilab_sidecar.drawing.text import line_width, plain
 
 NAN, INF = math.nan, math.inf
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from unilab_sidecar.chart_canvas import Canvas
-from unilab_sidecar.chart_ends import Lettered, with_ends
-from unilab_sidecar.text import Segment, plain
+from unilab_sidecar.charting.canvas import Canvas
+from unilab_sidecar.charting.ends import Lettered, with_ends
+from unilab_sidecar.drawing.text import Segment, plain
 
 NAN = float("nan")
 

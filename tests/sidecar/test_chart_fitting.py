@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from unilab_sidecar.chart_axes import Scale, Tick, scale_of
-from unilab_sidecar.chart_fitting import LABEL_CELLS, Fitted, fitted
+from unilab_sidecar.charting.axes import Scale, Tick, scale_of
+from unilab_sidecar.charting.fitting import LABEL_CELLS, Fitted, fitted
 
 MAGNITUDES = st.tuples(
     st.floats(1.0, 9.99), st.integers(-7, 14), st.sampled_from([-1.0, 0.0, 1.0])

@@ -11,12 +11,12 @@ from unilab_metrics.subscribe.history_record import HistoryRecord
 from unilab_schema.frames import Point, PointsFrame
 from unilab_schema.identity import LEARNER, SourceKey
 from unilab_schema.updates import PointsUpdate
-from unilab_sidecar import chart_keeping
-from unilab_sidecar.chart_keeping import MOST_POINT_TAGS, ChartKeeping
-from unilab_sidecar.chart_panes import ChartData
-from unilab_sidecar.chart_state import ChartState
-from unilab_sidecar.chart_store import HistoryPiece
-from unilab_sidecar.text import plain
+from unilab_sidecar.charting import keeping as chart_keeping
+from unilab_sidecar.charting.keeping import MOST_POINT_TAGS, ChartKeeping
+from unilab_sidecar.charting.panes import ChartData
+from unilab_sidecar.charting.state import ChartState
+from unilab_sidecar.charting.store import HistoryPiece
+from unilab_sidecar.drawing.text import plain
 from unilab_sidecar.views.charts import view
 
 

@@ -9,11 +9,11 @@ from chart_runs import bins_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from unilab_sidecar.chart_bins import Bins, Span
-from unilab_sidecar.chart_picker import Picker, picker_lines
-from unilab_sidecar.chart_state import ChartContext, ChartState, Zoom, press, window
-from unilab_sidecar.chart_store import MAX_TAGS
-from unilab_sidecar.text import line_width, plain
+from unilab_sidecar.charting.bins import Bins, Span
+from unilab_sidecar.charting.picker import Picker, picker_lines
+from unilab_sidecar.charting.state import ChartContext, ChartState, Zoom, press, window
+from unilab_sidecar.charting.store import MAX_TAGS
+from unilab_sidecar.drawing.text import line_width, plain
 
 KNOWN = ("Loss/actor", "Loss/critic", "Perf/total_fps", "Train/mean_reward")
 BINS = Bins(bins_of([1.0] * 1000))

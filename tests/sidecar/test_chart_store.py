@@ -15,9 +15,9 @@ from unilab_metrics.subscribe.history import HistoryRecord
 from unilab_schema.frames import Point, PointsFrame
 from unilab_schema.identity import RunInfo, SourceKey
 from unilab_schema.updates import AttemptOpened, PointsUpdate, Supplement
-from unilab_sidecar import chart_bins
-from unilab_sidecar.chart_bins import Bins, Course, Field
-from unilab_sidecar.chart_store import MAX_TAGS, ChartStore, HistoryPiece, Wanted
+from unilab_sidecar.charting import bins as chart_bins
+from unilab_sidecar.charting.bins import Bins, Course, Field
+from unilab_sidecar.charting.store import MAX_TAGS, ChartStore, HistoryPiece, Wanted
 
 VALUES = st.lists(
     st.one_of(

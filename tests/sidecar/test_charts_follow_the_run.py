@@ -10,15 +10,15 @@ import pytest
 from chart_runs import TAG, record, records_of, store_of
 
 from unilab_metrics.subscribe.asking import NoAnswer
-from unilab_sidecar.chart_bins import Field, Span
-from unilab_sidecar.chart_columns import columns_of
-from unilab_sidecar.chart_keeping import ChartKeeping
-from unilab_sidecar.chart_legend import values_of
-from unilab_sidecar.chart_panes import ChartData
-from unilab_sidecar.chart_range import value_range
-from unilab_sidecar.chart_state import ChartState, Zoom, press
-from unilab_sidecar.chart_store import ChartStore, HistoryPiece
-from unilab_sidecar.text import plain
+from unilab_sidecar.charting.bins import Field, Span
+from unilab_sidecar.charting.columns import columns_of
+from unilab_sidecar.charting.keeping import ChartKeeping
+from unilab_sidecar.charting.legend import values_of
+from unilab_sidecar.charting.panes import ChartData
+from unilab_sidecar.charting.state import ChartState, Zoom, press
+from unilab_sidecar.charting.store import ChartStore, HistoryPiece
+from unilab_sidecar.charting.value_range import value_range
+from unilab_sidecar.drawing.text import plain
 from unilab_sidecar.views.charts import context, view, window_of
 
 NUMBERS = [float(number) for number in range(1, 401)]

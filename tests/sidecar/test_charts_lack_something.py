@@ -9,9 +9,9 @@ import pytest
 from chart_runs import TAG, blocks_of, record, records_of, store_of
 from chart_screens import screen
 
-from unilab_sidecar.chart_panes import ChartData
-from unilab_sidecar.chart_state import ChartState, Overlay
-from unilab_sidecar.chart_store import ChartStore, HistoryPiece
+from unilab_sidecar.charting.panes import ChartData
+from unilab_sidecar.charting.state import ChartState, Overlay
+from unilab_sidecar.charting.store import ChartStore, HistoryPiece
 
 
 def test_what_has_no_place_on_a_log_scale_is_counted():

@@ -9,11 +9,11 @@ import pytest
 from chart_runs import store_of
 from chart_screens import NAMES, RISING, screen, three_courses
 
-from unilab_sidecar.chart_panes import ChartData
-from unilab_sidecar.chart_picker import Picker
-from unilab_sidecar.chart_state import ChartState, Zoom
-from unilab_sidecar.layout import FRAME_CELLS, FRAME_ROWS
-from unilab_sidecar.text import line_width, plain
+from unilab_sidecar.charting.panes import ChartData
+from unilab_sidecar.charting.picker import Picker
+from unilab_sidecar.charting.state import ChartState, Zoom
+from unilab_sidecar.drawing.layout import FRAME_CELLS, FRAME_ROWS
+from unilab_sidecar.drawing.text import line_width, plain
 from unilab_sidecar.views.charts import context, view
 
 

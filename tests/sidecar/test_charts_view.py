@@ -10,11 +10,11 @@ import pytest
 from chart_runs import TAG, store_of
 from chart_screens import NAMES, RISING, screen, three_courses
 
-from unilab_sidecar.chart_panes import ChartData
-from unilab_sidecar.chart_state import KEYS, ChartState, Overlay, Zoom
-from unilab_sidecar.chart_store import ChartStore
-from unilab_sidecar.layout import FRAME_CELLS, FRAME_ROWS
-from unilab_sidecar.text import plain
+from unilab_sidecar.charting.panes import ChartData
+from unilab_sidecar.charting.state import KEYS, ChartState, Overlay, Zoom
+from unilab_sidecar.charting.store import ChartStore
+from unilab_sidecar.drawing.layout import FRAME_CELLS, FRAME_ROWS
+from unilab_sidecar.drawing.text import plain
 from unilab_sidecar.views.charts import context, usual, view
 
 

@@ -11,8 +11,8 @@ from still_sidecar import drive, screen_text, until_shown
 from textual.pilot import Pilot
 
 from unilab_sidecar.app import SidecarApp
-from unilab_sidecar.batch import Batch
 from unilab_sidecar.command_line import command_line
+from unilab_sidecar.feeding.batch import Batch
 from unilab_sidecar.screen_program import keeping
 
 
@@ -25,7 +25,7 @@ def ended() -> list[Batch]:
 def test_a_screen_that_closes_counts_down_at_its_edge_and_a_key_keeps_it(
     ended: list[Batch], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("unilab_sidecar.for_a_while.LINGER_S", 3600.0)
+    monkeypatch.setattr("unilab_sidecar.looking.for_a_while.LINGER_S", 3600.0)
     told: list[int] = []
 
     async def look(app: SidecarApp, pilot: Pilot[Any]) -> None:
@@ -35,7 +35,7 @@ def test_a_screen_that_closes_counts_down_at_its_edge_and_a_key_keeps_it(
         await until_shown(app, pilot, "Charts")
         assert "closes in" not in screen_text(app)
         assert told == [1]
-        monkeypatch.setattr("unilab_sidecar.for_a_while.LINGER_S", 0.0)
+        monkeypatch.setattr("unilab_sidecar.looking.for_a_while.LINGER_S", 0.0)
         app.tick()
         assert not app._exit
         await pilot.press("q")

@@ -13,13 +13,13 @@ from chart_runs import store_of
 from long_history import LongHistory
 
 from unilab_metrics.subscribe.earlier_runs import EarlierRuns, run_in_words
-from unilab_sidecar.beside import Beside
-from unilab_sidecar.chart_bins import Field, Span
-from unilab_sidecar.chart_detail import Window
-from unilab_sidecar.chart_panes import ChartData
-from unilab_sidecar.chart_state import ChartState, Zoom
-from unilab_sidecar.questions import Answer, Question, RunNames, RunsQuestion, put
-from unilab_sidecar.text import plain
+from unilab_sidecar.charting.beside import Beside
+from unilab_sidecar.charting.bins import Field, Span
+from unilab_sidecar.charting.detail import Window
+from unilab_sidecar.charting.panes import ChartData
+from unilab_sidecar.charting.state import ChartState, Zoom
+from unilab_sidecar.drawing.text import plain
+from unilab_sidecar.feeding.questions import Answer, Question, RunNames, RunsQuestion, put
 from unilab_sidecar.views.charts import view, window_of
 
 COUNT = 20_000

@@ -14,10 +14,10 @@ from unilab_metrics.console_tail import MAX_LINE_CHARS, plain_line
 from unilab_metrics.storage.console_pieces import console_piece
 from unilab_metrics.subscribe.asking import NoAnswer
 from unilab_schema.requests import Console, ConsolePiece
-from unilab_sidecar import console_store
-from unilab_sidecar.console_lines import ConsoleText, shortened, text_of
-from unilab_sidecar.console_store import ConsoleStore
-from unilab_sidecar.questions import ConsoleQuestion
+from unilab_sidecar.events import console_store
+from unilab_sidecar.events.console_lines import ConsoleText, shortened, text_of
+from unilab_sidecar.events.console_store import ConsoleStore
+from unilab_sidecar.feeding.questions import ConsoleQuestion
 
 PRINTED = st.lists(
     st.sampled_from([b"a\n", b"\n", b"\r", b"12345 ", b"\x1b[31mred\x1b[0m", b"\xff", b"\0", b"x\b",

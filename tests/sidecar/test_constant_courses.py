@@ -10,17 +10,17 @@ from chart_runs import bins_of
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from unilab_sidecar.chart_axes import scale_of
-from unilab_sidecar.chart_bins import Bins, Course, Span
-from unilab_sidecar.chart_canvas import dot_rows
-from unilab_sidecar.chart_columns import columns_of
-from unilab_sidecar.chart_drawing import Curve, Frame, draw
-from unilab_sidecar.chart_range import value_range
-from unilab_sidecar.charts import area
-from unilab_sidecar.metric_courses import STRETCH_NS, MetricCourses
-from unilab_sidecar.rewards import RewardCourse
-from unilab_sidecar.small_curve import curve
-from unilab_sidecar.text import plain
+from unilab_sidecar.charting.axes import scale_of
+from unilab_sidecar.charting.bins import Bins, Course, Span
+from unilab_sidecar.charting.block_charts import area
+from unilab_sidecar.charting.canvas import dot_rows
+from unilab_sidecar.charting.columns import columns_of
+from unilab_sidecar.charting.drawing import Curve, Frame, draw
+from unilab_sidecar.charting.small_curve import curve
+from unilab_sidecar.charting.value_range import value_range
+from unilab_sidecar.drawing.text import plain
+from unilab_sidecar.values.metric_courses import STRETCH_NS, MetricCourses
+from unilab_sidecar.values.rewards import RewardCourse
 
 GREATEST, LEAST = sys.float_info.max, 5e-324
 FINITE = st.floats(allow_nan=False, allow_infinity=False)

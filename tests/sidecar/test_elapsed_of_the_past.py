@@ -15,18 +15,18 @@ from shown_screens import sample_shown, typed
 from unilab_metrics.subscribe.replay import Replay
 from unilab_schema.identity import RunInfo
 from unilab_schema.updates import Update
-from unilab_sidecar.batch import Batch
-from unilab_sidecar.moment import Moment
+from unilab_sidecar.drawing.text import plain
+from unilab_sidecar.feeding.batch import Batch
+from unilab_sidecar.feeding.moment import Moment
+from unilab_sidecar.feeding.past_questions import MomentQuestion
+from unilab_sidecar.feeding.summary_file import told_time
+from unilab_sidecar.looking.scrubbing import Place, Scrubbing, moved
+from unilab_sidecar.looking.showing import Shown, screen
+from unilab_sidecar.looking.viewing import ViewState
 from unilab_sidecar.panels.header import header
-from unilab_sidecar.past_questions import MomentQuestion
 from unilab_sidecar.picture import Picture
-from unilab_sidecar.scrubbing import Place, Scrubbing, moved
+from unilab_sidecar.progress.training_clock import TrainingClock
 from unilab_sidecar.series import Series
-from unilab_sidecar.showing import Shown, screen
-from unilab_sidecar.summary_file import told_time
-from unilab_sidecar.text import plain
-from unilab_sidecar.training_clock import TrainingClock
-from unilab_sidecar.viewing import ViewState
 
 RECORDS = [
     # Rank 0 takes a second, the other one three.

@@ -8,9 +8,9 @@ import pytest
 from sample_run import whole_run
 
 from unilab_schema.alerts import AlertStatus
-from unilab_sidecar.end_figures import end_figures
 from unilab_sidecar.picture import Picture, Reading, Rewards
-from unilab_sidecar.plain import LineTeller
+from unilab_sidecar.printed.end_figures import end_figures
+from unilab_sidecar.printed.plain import LineTeller
 from unilab_sidecar.series import Series
 
 

@@ -8,8 +8,8 @@ import pytest
 from sample_run import FakeSource
 
 from unilab_metrics.subscribe.history import HistoryRecord
-from unilab_sidecar.feed import Feed
-from unilab_sidecar.plain import run_plain
+from unilab_sidecar.feeding.feed import Feed
+from unilab_sidecar.printed.plain import run_plain
 
 
 class EndsUnseen(FakeSource):

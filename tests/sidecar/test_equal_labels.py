@@ -11,9 +11,9 @@ from screen_text import text
 from series_records import picture, update
 
 from unilab_schema.metrics import CANONICAL
-from unilab_sidecar.grouping import Group, grouped
+from unilab_sidecar.drawing.text import plain
+from unilab_sidecar.groups.grouping import Group, grouped
 from unilab_sidecar.panels import metrics
-from unilab_sidecar.text import plain
 
 _PANELS: tuple[tuple[Group, ...], ...] = (
     ("losses", "policy", "diagnostics", "ingress"),

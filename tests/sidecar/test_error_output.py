@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from unilab_sidecar.error_output import say_error
-from unilab_sidecar.own_terminal import draws_elsewhere
+from unilab_sidecar.terminal.error_output import say_error
+from unilab_sidecar.terminal.own_terminal import draws_elsewhere
 
 
 def test_nothing_of_an_error_reaches_the_terminal_as_a_command(

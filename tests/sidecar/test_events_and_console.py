@@ -10,14 +10,14 @@ from hypothesis import strategies as st
 from shown_screens import NOON, sample_shown, text_of
 
 from unilab_schema.requests import ConsolePiece
-from unilab_sidecar.console_lines import ConsoleText
-from unilab_sidecar.console_store import ConsoleStore
-from unilab_sidecar.event_state import EventsContext, EventsState
-from unilab_sidecar.event_state import press as press_events
+from unilab_sidecar.drawing.text import line_width, width_of
+from unilab_sidecar.events.console_lines import ConsoleText
+from unilab_sidecar.events.console_store import ConsoleStore
+from unilab_sidecar.events.event_state import EventsContext, EventsState
+from unilab_sidecar.events.event_state import press as press_events
+from unilab_sidecar.looking.showing import Shown, context, screen
+from unilab_sidecar.looking.viewing import ViewState, press
 from unilab_sidecar.picture import Note
-from unilab_sidecar.showing import Shown, context, screen
-from unilab_sidecar.text import line_width, width_of
-from unilab_sidecar.viewing import ViewState, press
 
 SIZES = [(70, 24), (80, 24), (100, 30), (120, 40), (160, 48)]
 

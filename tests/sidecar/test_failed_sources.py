@@ -15,21 +15,21 @@ from unilab_schema.control import Head
 from unilab_schema.identity import LEARNER, SourceKey
 from unilab_schema.rank_values import RankRow
 from unilab_schema.requests import RankValues
-from unilab_sidecar.alerts import alerts, border, end_word
-from unilab_sidecar.glyphs import ascii_text
-from unilab_sidecar.json_lines import JsonTeller, json_line
-from unilab_sidecar.metric_lines import MetricTeller
+from unilab_sidecar.alerting.alerts import alerts, border, end_word
+from unilab_sidecar.drawing.glyphs import ascii_text
+from unilab_sidecar.drawing.text import plain
+from unilab_sidecar.feeding.questions import Answer, RanksQuestion
+from unilab_sidecar.feeding.summary import summary_in
 from unilab_sidecar.picture import Picture
-from unilab_sidecar.plain import LineTeller
-from unilab_sidecar.questions import Answer, RanksQuestion
-from unilab_sidecar.rank_columns import STATES
-from unilab_sidecar.rank_state import RanksState
-from unilab_sidecar.rank_table import RankStore
+from unilab_sidecar.printed.json_lines import JsonTeller, json_line
+from unilab_sidecar.printed.metric_lines import MetricTeller
+from unilab_sidecar.printed.plain import LineTeller
+from unilab_sidecar.progress.source_states import shown_state
+from unilab_sidecar.progress.standing import how_ended
+from unilab_sidecar.ranks.columns import STATES
+from unilab_sidecar.ranks.state import RanksState
+from unilab_sidecar.ranks.table import RankStore
 from unilab_sidecar.series import Series
-from unilab_sidecar.source_states import shown_state
-from unilab_sidecar.standing import how_ended
-from unilab_sidecar.summary import summary_in
-from unilab_sidecar.text import plain
 from unilab_sidecar.views.ranks import ranks
 
 BOOM = "learner of rank 1 failed: RuntimeError: boom"

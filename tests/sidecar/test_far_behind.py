@@ -9,16 +9,16 @@ from sample_run import FakeSource, SampleRun
 
 from unilab_metrics.subscribe.history import HistoryRecord
 from unilab_schema.requests import Snapshot
-from unilab_sidecar.alerts import alerts
-from unilab_sidecar.chart_bins import Field
-from unilab_sidecar.chart_keeping import ChartKeeping
-from unilab_sidecar.chart_store import HistoryPiece
-from unilab_sidecar.earlier_events import EventsQuestion
-from unilab_sidecar.feed import Feed
-from unilab_sidecar.past_questions import CourseQuestion
+from unilab_sidecar.alerting.alerts import alerts
+from unilab_sidecar.charting.bins import Field
+from unilab_sidecar.charting.keeping import ChartKeeping
+from unilab_sidecar.charting.store import HistoryPiece
+from unilab_sidecar.feeding.earlier_events import EventsQuestion
+from unilab_sidecar.feeding.feed import Feed
+from unilab_sidecar.feeding.past_questions import CourseQuestion
+from unilab_sidecar.looking.viewing import ViewState
+from unilab_sidecar.looking.watching import Watching
 from unilab_sidecar.picture import Picture
-from unilab_sidecar.viewing import ViewState
-from unilab_sidecar.watching import Watching
 
 
 def drawn(keeping: ChartKeeping) -> int:

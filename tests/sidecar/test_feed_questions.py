@@ -15,10 +15,10 @@ from unilab_metrics.subscribe.history import HistoryRecord
 from unilab_metrics.subscribe.past_files import Stretch
 from unilab_schema.control import Epoch
 from unilab_schema.requests import RankValues
-from unilab_sidecar import asking_again
-from unilab_sidecar.feed import ASKING_POLL_MS, POLL_MS, Feed
-from unilab_sidecar.past_questions import CourseQuestion
-from unilab_sidecar.questions import Answer, RanksQuestion, StopQuestion, StopSaid
+from unilab_sidecar.feeding import asking_again
+from unilab_sidecar.feeding.feed import ASKING_POLL_MS, POLL_MS, Feed
+from unilab_sidecar.feeding.past_questions import CourseQuestion
+from unilab_sidecar.feeding.questions import Answer, RanksQuestion, StopQuestion, StopSaid
 
 
 def values(tags: tuple[str, ...]) -> RankValues:

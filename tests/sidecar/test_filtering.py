@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from unilab_sidecar.filtering import parse_filter, selected
-from unilab_sidecar.pattern import Pattern, PatternError
+from unilab_sidecar.groups.filtering import parse_filter, selected
+from unilab_sidecar.groups.pattern import Pattern, PatternError
 
 NAMES = ("Loss/critic", "Loss/actor", "Perf/total_fps", "Perf/learner_wait_ms", "[/x] 中文", "a b")
 

@@ -11,8 +11,8 @@ from textual.pilot import Pilot
 
 from unilab_sidecar import app as app_module
 from unilab_sidecar.app import SidecarApp
-from unilab_sidecar.batch import Batch
-from unilab_sidecar.first_picture import JOIN_S, LOOK_S, SELDOM_S, FirstPicture
+from unilab_sidecar.feeding.batch import Batch
+from unilab_sidecar.looking.first_picture import JOIN_S, LOOK_S, SELDOM_S, FirstPicture
 
 
 def test_the_wait_for_a_training_is_a_picture_and_its_first_data_another() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from unilab_sidecar.for_a_while import LINGER_S, LastPicture, PassingNote
+from unilab_sidecar.looking.for_a_while import LINGER_S, LastPicture, PassingNote
 
 
 def test_a_note_stays_until_its_time_and_is_then_taken_off_with_the_next_picture():

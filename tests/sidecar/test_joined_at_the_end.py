@@ -17,17 +17,17 @@ from unilab_metrics.subscribe.history import HistoryRecord
 from unilab_metrics.subscribe.subscriber import Subscriber
 from unilab_schema.frames import EventFrame, Scalar
 from unilab_schema.updates import EventUpdate
-from unilab_sidecar import feed as feed_module
-from unilab_sidecar import past_pieces
-from unilab_sidecar.batch import Batch
-from unilab_sidecar.earlier_events import EventsBefore, EventsQuestion
-from unilab_sidecar.feed import Feed
-from unilab_sidecar.past_pieces import PastQuestion
+from unilab_sidecar.feeding import feed as feed_module
+from unilab_sidecar.feeding import past_pieces
+from unilab_sidecar.feeding.batch import Batch
+from unilab_sidecar.feeding.earlier_events import EventsBefore, EventsQuestion
+from unilab_sidecar.feeding.feed import Feed
+from unilab_sidecar.feeding.past_pieces import PastQuestion
+from unilab_sidecar.feeding.questions import Answer
+from unilab_sidecar.looking.viewing import ViewState
+from unilab_sidecar.looking.watching import Watching
 from unilab_sidecar.picture import Picture
-from unilab_sidecar.questions import Answer
 from unilab_sidecar.series import Series
-from unilab_sidecar.viewing import ViewState
-from unilab_sidecar.watching import Watching
 
 if TYPE_CHECKING:
     from typing_extensions import Self

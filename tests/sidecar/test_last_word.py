@@ -10,11 +10,11 @@ import pytest
 from sample_run import SampleRun
 
 from unilab_schema.control import BackendStatus, Head
-from unilab_sidecar.batch import Batch
-from unilab_sidecar.last_word import AGAIN_S, LONGEST_S, AfterTheEnd, is_last_word
+from unilab_sidecar.feeding.batch import Batch
+from unilab_sidecar.feeding.last_word import AGAIN_S, LONGEST_S, AfterTheEnd, is_last_word
+from unilab_sidecar.feeding.summary import Summary
+from unilab_sidecar.looking.viewing import ViewState
 from unilab_sidecar.series import Series
-from unilab_sidecar.summary import Summary
-from unilab_sidecar.viewing import ViewState
 from unilab_sidecar.views import bus
 
 FINISHED = BackendStatus("tensorboard", "finished", 13)

@@ -7,7 +7,7 @@ from dataclasses import replace
 from msgspec import structs
 
 from unilab_sidecar.picture import Picture
-from unilab_sidecar.standing import last_words
+from unilab_sidecar.progress.standing import last_words
 
 
 def test_only_of_a_training_that_is_heard_it_is_said_that_it_goes_on(training: Picture):

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 from series_records import head, update
 
-from unilab_sidecar.batch import Batch
+from unilab_sidecar.alerting.reading_troubles import reading_troubles
+from unilab_sidecar.feeding.batch import Batch
 from unilab_sidecar.picture import Picture
-from unilab_sidecar.reading_troubles import reading_troubles
 from unilab_sidecar.series import Series
 
 

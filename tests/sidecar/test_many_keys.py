@@ -11,10 +11,10 @@ from textual.events import Key
 from textual.pilot import Pilot
 
 from unilab_metrics.errors import ExitCode
-from unilab_sidecar import for_a_while, showing
 from unilab_sidecar.app import SidecarApp
-from unilab_sidecar.batch import Batch
-from unilab_sidecar.questions import Answer, StopQuestion
+from unilab_sidecar.feeding.batch import Batch
+from unilab_sidecar.feeding.questions import Answer, StopQuestion
+from unilab_sidecar.looking import for_a_while, showing
 
 
 @pytest.fixture(scope="module")

@@ -17,22 +17,23 @@ from series_records import SAC, head, update
 from still_sidecar import drive, screen_text
 from textual.pilot import Pilot
 
-from unilab_sidecar import pattern, showing
 from unilab_sidecar.app import SidecarApp
-from unilab_sidecar.batch import Batch
-from unilab_sidecar.filtering import parse_filter
-from unilab_sidecar.lines_on_demand import LinesOnDemand, beside, each, joined
-from unilab_sidecar.metric_group import Label, Labels, Readings, group_of, of_readings
+from unilab_sidecar.drawing.lines_on_demand import LinesOnDemand, beside, each, joined
+from unilab_sidecar.drawing.text import Line, Segment, clip, line_width, plain
+from unilab_sidecar.drawing.text import beside as eagerly_beside
+from unilab_sidecar.feeding.batch import Batch
+from unilab_sidecar.groups import pattern
+from unilab_sidecar.groups.filtering import parse_filter
+from unilab_sidecar.groups.metric_group import Label, Labels, Readings, group_of, of_readings
+from unilab_sidecar.looking import showing
+from unilab_sidecar.looking.viewing import ViewState
+from unilab_sidecar.looking.watching import Watching
 from unilab_sidecar.panels import metric_grid, metrics, rewards
 from unilab_sidecar.panels.parts import metric_cell
 from unilab_sidecar.picture import Metric, Picture, Reading, Rewards
 from unilab_sidecar.series import Series
-from unilab_sidecar.text import Line, Segment, clip, line_width, plain
-from unilab_sidecar.text import beside as eagerly_beside
-from unilab_sidecar.viewing import ViewState
+from unilab_sidecar.values.window import Window
 from unilab_sidecar.views.overview import layout
-from unilab_sidecar.watching import Watching
-from unilab_sidecar.window import Window
 
 MANY = 12_345
 FORMS = {

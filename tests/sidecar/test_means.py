@@ -9,8 +9,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from unilab_sidecar import charts
-from unilab_sidecar.means import mean
+from unilab_sidecar.charting import block_charts as charts
+from unilab_sidecar.values.means import mean
 
 GREATEST = sys.float_info.max
 

@@ -12,20 +12,20 @@ from screen_text import find
 from series_records import picture as still_picture
 from series_records import update
 
-from unilab_sidecar.glyphs import ascii_lines
-from unilab_sidecar.metric_courses import (
+from unilab_sidecar.charting.small_curve import curve
+from unilab_sidecar.drawing.glyphs import ascii_lines
+from unilab_sidecar.drawing.text import plain
+from unilab_sidecar.looking.viewing import ViewState
+from unilab_sidecar.picture import Note, Picture
+from unilab_sidecar.series import Series
+from unilab_sidecar.values.metric_courses import (
     MOST_OTHERS,
     MOST_POINTS,
     MOST_TAGS,
     STRETCH_NS,
     MetricCourses,
 )
-from unilab_sidecar.of_tags import MOST_KEY_SETS
-from unilab_sidecar.picture import Note, Picture
-from unilab_sidecar.series import Series
-from unilab_sidecar.small_curve import curve
-from unilab_sidecar.text import plain
-from unilab_sidecar.viewing import ViewState
+from unilab_sidecar.values.of_tags import MOST_KEY_SETS
 from unilab_sidecar.views.overview import layout, view
 
 TAGS = ("Loss/actor", "Loss/critic", "Perf/total_fps", "Custom/mine")

@@ -11,14 +11,14 @@ from shown_screens import sample_shown, text_of
 
 from unilab_metrics.subscribe.history import HistoryRecord
 from unilab_schema.updates import AttemptOpened, RunEnded
-from unilab_sidecar.alerts import alerts, border, end_word
-from unilab_sidecar.milestones import with_milestones
+from unilab_sidecar.alerting.alerts import alerts, border, end_word
+from unilab_sidecar.events.milestones import with_milestones
+from unilab_sidecar.looking.showing import screen
+from unilab_sidecar.looking.viewing import ViewState
 from unilab_sidecar.picture import Note, Picture
-from unilab_sidecar.plain import LineTeller
+from unilab_sidecar.printed.plain import LineTeller
+from unilab_sidecar.progress.standing import last_words, state
 from unilab_sidecar.series import Series
-from unilab_sidecar.showing import screen
-from unilab_sidecar.standing import last_words, state
-from unilab_sidecar.viewing import ViewState
 
 STOPPED = "learner of rank 0 stopped: KeyboardInterrupt"
 OLD_WORDS = "learner of rank 0 failed: KeyboardInterrupt"

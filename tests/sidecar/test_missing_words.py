@@ -8,7 +8,7 @@ from msgspec import structs
 from sample_run import whole_run
 
 from unilab_sidecar.picture import Picture
-from unilab_sidecar.plain import LineTeller, format_line
+from unilab_sidecar.printed.plain import LineTeller, format_line
 from unilab_sidecar.series import Series
 
 

@@ -17,13 +17,13 @@ from unilab_metrics.subscribe import next_attempt
 from unilab_metrics.subscribe.history import HistoryRecord
 from unilab_metrics.subscribe.next_attempt import has_begun_again
 from unilab_schema.updates import AttemptOpened, Update
-from unilab_sidecar.alerts import alerts
-from unilab_sidecar.batch import Batch
-from unilab_sidecar.feed import Feed
-from unilab_sidecar.next_attempt import LOOK_S, NextAttempt
-from unilab_sidecar.plain import run_plain
+from unilab_sidecar.alerting.alerts import alerts
+from unilab_sidecar.feeding.batch import Batch
+from unilab_sidecar.feeding.feed import Feed
+from unilab_sidecar.feeding.next_attempt import LOOK_S, NextAttempt
+from unilab_sidecar.printed.plain import run_plain
+from unilab_sidecar.progress.standing import words
 from unilab_sidecar.series import Series
-from unilab_sidecar.standing import words
 
 LOST = ("lost", "lost", "live", "live")
 

@@ -11,11 +11,11 @@ from screen_text import find, text
 from series_records import SAC, head, update
 
 from unilab_schema.identity import RunInfo
-from unilab_sidecar.batch import Batch
+from unilab_sidecar.drawing.text import line_width, plain
+from unilab_sidecar.feeding.batch import Batch
+from unilab_sidecar.looking.viewing import ViewState
 from unilab_sidecar.picture import Picture
 from unilab_sidecar.series import Series
-from unilab_sidecar.text import line_width, plain
-from unilab_sidecar.viewing import ViewState
 from unilab_sidecar.views.bus import view as bus_view
 
 GIB = 2.0**30

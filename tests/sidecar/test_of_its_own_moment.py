@@ -13,12 +13,12 @@ from series_records import SAC, head, picture, update
 from unilab_metrics.subscribe.history import HistoryRecord
 from unilab_schema.known_names import MEAN_REWARD
 from unilab_schema.updates import AttemptOpened
-from unilab_sidecar.batch import Batch
-from unilab_sidecar.metric_courses import STRETCH_NS, MetricCourses
-from unilab_sidecar.metric_lines import MetricTeller
-from unilab_sidecar.saved_view import KeptView, load_saved
+from unilab_sidecar.feeding.batch import Batch
+from unilab_sidecar.looking.saved_view import KeptView, load_saved
+from unilab_sidecar.looking.viewing import ViewState
+from unilab_sidecar.printed.metric_lines import MetricTeller
 from unilab_sidecar.series import Series
-from unilab_sidecar.viewing import ViewState
+from unilab_sidecar.values.metric_courses import STRETCH_NS, MetricCourses
 
 LOSS = ("Loss/x",)
 

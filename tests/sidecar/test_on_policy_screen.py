@@ -15,7 +15,7 @@ from textual.pilot import Pilot
 
 from unilab_schema.identity import RunInfo
 from unilab_sidecar.app import SidecarApp
-from unilab_sidecar.batch import Batch
+from unilab_sidecar.feeding.batch import Batch
 from unilab_sidecar.picture import Picture
 from unilab_sidecar.series import Series
 from unilab_sidecar.views.overview import layout

@@ -6,8 +6,8 @@ import pytest
 from textual._xterm_parser import XTermParser
 from textual.events import Key, Paste
 
-from unilab_sidecar.open_paste import QUIET_S
-from unilab_sidecar.terminal_input import TerminalInput
+from unilab_sidecar.terminal.input import TerminalInput
+from unilab_sidecar.terminal.open_paste import QUIET_S
 
 BEGIN, END = b"\x1b[200~", b"\x1b[201~"
 

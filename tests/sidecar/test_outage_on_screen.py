@@ -9,11 +9,11 @@ from sample_run import whole_run
 from screen_text import text
 
 from unilab_metrics.subscribe.ssh.outage import Outage
-from unilab_sidecar.batch import Batch
+from unilab_sidecar.feeding.batch import Batch
 from unilab_sidecar.picture import Picture
-from unilab_sidecar.plain import format_line
+from unilab_sidecar.printed.plain import format_line
+from unilab_sidecar.progress.standing import state
 from unilab_sidecar.series import Series
-from unilab_sidecar.standing import state
 
 
 def test_a_lost_connection_is_named_with_its_age_and_the_next_try(training: Picture):

@@ -11,7 +11,7 @@ from series_records import SAC, event, head, update
 
 from unilab_schema.identity import RunInfo
 from unilab_sidecar.app import REPAINT_S
-from unilab_sidecar.batch import Batch
+from unilab_sidecar.feeding.batch import Batch
 from unilab_sidecar.picture import Picture
 from unilab_sidecar.series import Series
 

@@ -13,11 +13,11 @@ from msgspec import structs
 from series_records import head, learner, update
 
 from unilab_schema.identity import RunInfo
-from unilab_sidecar.batch import Batch
+from unilab_sidecar.drawing.text import plain
+from unilab_sidecar.feeding.batch import Batch
 from unilab_sidecar.panels.bottleneck import bottleneck
 from unilab_sidecar.picture import Note, Picture
 from unilab_sidecar.series import Series
-from unilab_sidecar.text import plain
 from unilab_sidecar.views.overview import layout
 
 SIZES = [(100, 30), (96, 50), (119, 30), (120, 40), (160, 48), (200, 60)]

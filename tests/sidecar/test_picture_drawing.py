@@ -7,7 +7,7 @@ import re
 from sample_run import whole_run
 from still_sidecar import drive, words
 
-from unilab_sidecar.picture_drawing import drawn
+from unilab_sidecar.terminal.picture_drawing import drawn
 
 HEAD = "<style>.t-matrix { font-family: Fira Code, monospace; }.t-r1 { fill: #7aa2f7 }</style>"
 

@@ -16,13 +16,13 @@ from series_records import picture as still_picture
 from series_records import update
 
 from unilab_schema.alerts import AlertStatus
-from unilab_sidecar.batch import Batch
-from unilab_sidecar.feed import Feed
-from unilab_sidecar.json_lines import JsonTeller, json_line
-from unilab_sidecar.metric_lines import MetricTeller
+from unilab_sidecar.feeding.batch import Batch
+from unilab_sidecar.feeding.feed import Feed
 from unilab_sidecar.picture import Note, Picture, Reading
-from unilab_sidecar.plain import run_plain, where
-from unilab_sidecar.printing import run_printed
+from unilab_sidecar.printed.json_lines import JsonTeller, json_line
+from unilab_sidecar.printed.metric_lines import MetricTeller
+from unilab_sidecar.printed.plain import run_plain, where
+from unilab_sidecar.printed.printing import run_printed
 from unilab_sidecar.series import Series
 
 

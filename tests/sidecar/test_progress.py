@@ -11,10 +11,10 @@ from series_records import announced, head, learner, picture, update
 
 from unilab_metrics.subscribe.replay import Replay
 from unilab_schema.identity import RunInfo, StepAxis
-from unilab_sidecar.lagging import laggard
+from unilab_sidecar.alerting.lagging import laggard
+from unilab_sidecar.drawing.text import plain
 from unilab_sidecar.panels.header import header
 from unilab_sidecar.picture import Laggard
-from unilab_sidecar.text import plain
 
 
 def first_line(

@@ -15,7 +15,7 @@ from unilab_metrics.aggregate.announcing.rank_table import Moment, Told, rank_va
 from unilab_metrics.aggregate.receiving.peers import Peer, source_status
 from unilab_schema.frames import IterationFrame, Layout
 from unilab_schema.requests import Ranks
-from unilab_sidecar.rank_table import RankTable
+from unilab_sidecar.ranks.table import RankTable
 from unilab_sidecar.views.ranks import window
 
 BETWEEN_NS = 100_000

@@ -12,10 +12,10 @@ from shown_screens import sample_shown, seen
 
 from unilab_schema.identity import COLLECTOR, LEARNER, SourceKey
 from unilab_schema.timing import learner_timeline
+from unilab_sidecar.drawing.text import plain
 from unilab_sidecar.picture import Picture
-from unilab_sidecar.rank_state import RanksState
-from unilab_sidecar.rank_table import RankStore, asked_tags
-from unilab_sidecar.text import plain
+from unilab_sidecar.ranks.state import RanksState
+from unilab_sidecar.ranks.table import RankStore, asked_tags
 from unilab_sidecar.views.ranks import ranks, window
 
 LEARNING = "Perf/learning_time"

@@ -13,11 +13,11 @@ from unilab_metrics.subscribe.pace import Pace
 from unilab_schema.identity import LEARNER, SourceKey
 from unilab_schema.rank_values import RankRow, RankSpread
 from unilab_schema.requests import RankValues
-from unilab_sidecar.batch import Batch
-from unilab_sidecar.questions import Answer, PaceQuestion, RanksQuestion
-from unilab_sidecar.rank_pace import BYTES_PER_S, RankPace
-from unilab_sidecar.viewing import ViewState
-from unilab_sidecar.watching import Watching
+from unilab_sidecar.feeding.batch import Batch
+from unilab_sidecar.feeding.questions import Answer, PaceQuestion, RanksQuestion
+from unilab_sidecar.looking.viewing import ViewState
+from unilab_sidecar.looking.watching import Watching
+from unilab_sidecar.ranks.pace import BYTES_PER_S, RankPace
 
 ASKED = RanksQuestion(tuple(f"Perf/part_{number}" for number in range(25)))
 RANKS = ViewState(view="ranks")

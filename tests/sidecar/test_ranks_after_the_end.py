@@ -9,11 +9,11 @@ from rank_answers import run_of
 from unilab_metrics.subscribe.asking import NoAnswer
 from unilab_schema.control import SourceStatus
 from unilab_schema.identity import LEARNER, SourceKey
+from unilab_sidecar.drawing.text import plain
+from unilab_sidecar.feeding.questions import Answer, RanksQuestion
 from unilab_sidecar.picture import Picture
-from unilab_sidecar.questions import Answer, RanksQuestion
-from unilab_sidecar.rank_state import RanksState
-from unilab_sidecar.rank_table import RankStore, RankTable
-from unilab_sidecar.text import plain
+from unilab_sidecar.ranks.state import RanksState
+from unilab_sidecar.ranks.table import RankStore, RankTable
 from unilab_sidecar.views.ranks import ranks
 
 

@@ -18,8 +18,8 @@ from textual.events import Key
 from textual.pilot import Pilot
 
 from unilab_sidecar.app import SidecarApp
-from unilab_sidecar.batch import Batch
-from unilab_sidecar.questions import Answer, RanksQuestion
+from unilab_sidecar.feeding.batch import Batch
+from unilab_sidecar.feeding.questions import Answer, RanksQuestion
 
 SNAPSHOTS = Path(__file__).parent / "snapshots"
 

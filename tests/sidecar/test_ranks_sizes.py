@@ -8,10 +8,10 @@ import pytest
 from rank_answers import reply, run_of, table_of
 from ranks_screen import PICTURE, learners, screen, text
 
-from unilab_sidecar.layout import FRAME_CELLS, FRAME_ROWS
-from unilab_sidecar.rank_state import RanksState, press
-from unilab_sidecar.rank_table import RankStore, RankTable
-from unilab_sidecar.text import line_width, plain
+from unilab_sidecar.drawing.layout import FRAME_CELLS, FRAME_ROWS
+from unilab_sidecar.drawing.text import line_width, plain
+from unilab_sidecar.ranks.state import RanksState, press
+from unilab_sidecar.ranks.table import RankStore, RankTable
 from unilab_sidecar.views.ranks import context, ranks
 
 

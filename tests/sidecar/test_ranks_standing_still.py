@@ -11,12 +11,12 @@ from ranks_screen import USUAL
 
 from unilab_metrics.subscribe.asking import NoAnswer
 from unilab_schema.requests import RankValues
+from unilab_sidecar.drawing.text import plain
+from unilab_sidecar.feeding.questions import Answer, RanksQuestion
+from unilab_sidecar.looking.viewing import ViewState
 from unilab_sidecar.picture import Picture
-from unilab_sidecar.questions import Answer, RanksQuestion
-from unilab_sidecar.rank_table import RankTable
-from unilab_sidecar.rank_watching import RankWatching
-from unilab_sidecar.text import plain
-from unilab_sidecar.viewing import ViewState
+from unilab_sidecar.ranks.table import RankTable
+from unilab_sidecar.ranks.watching import RankWatching
 from unilab_sidecar.views.ranks import ranks
 
 LIVE = ViewState(view="ranks")

@@ -13,10 +13,10 @@ from ranks_screen import PICTURE, USUAL, WALL, learners, screen, text
 from unilab_metrics.subscribe.asking import NoAnswer
 from unilab_schema.control import SourceStatus
 from unilab_schema.identity import COLLECTOR, LEARNER, SourceKey
-from unilab_sidecar.questions import Answer, RanksQuestion
-from unilab_sidecar.rank_state import KEYS, ORDERS, RanksState, press
-from unilab_sidecar.rank_table import RankStore
-from unilab_sidecar.text import plain
+from unilab_sidecar.drawing.text import plain
+from unilab_sidecar.feeding.questions import Answer, RanksQuestion
+from unilab_sidecar.ranks.state import KEYS, ORDERS, RanksState, press
+from unilab_sidecar.ranks.table import RankStore
 from unilab_sidecar.views.ranks import context, ranks, wanted
 
 GOLDEN = """\

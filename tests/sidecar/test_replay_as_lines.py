@@ -11,11 +11,11 @@ import pytest
 from long_history import LongHistory
 
 from unilab_metrics.subscribe.replay import Replay
-from unilab_sidecar.batch import Failure
-from unilab_sidecar.feed import Feed
-from unilab_sidecar.json_lines import JsonTeller
-from unilab_sidecar.metric_lines import MetricTeller
-from unilab_sidecar.plain import LineTeller, Teller, run_plain
+from unilab_sidecar.feeding.batch import Failure
+from unilab_sidecar.feeding.feed import Feed
+from unilab_sidecar.printed.json_lines import JsonTeller
+from unilab_sidecar.printed.metric_lines import MetricTeller
+from unilab_sidecar.printed.plain import LineTeller, Teller, run_plain
 
 COUNT = 700
 PATIENCE_S = 20.0

@@ -11,12 +11,12 @@ from series_records import head, picture, update
 from unilab_metrics.subscribe.history import HistoryRecord
 from unilab_schema.known_names import MEAN_REWARD
 from unilab_schema.updates import RunEnded
-from unilab_sidecar.batch import Batch
-from unilab_sidecar.end_figures import end_figures
+from unilab_sidecar.drawing.text import plain, width_of
+from unilab_sidecar.feeding.batch import Batch
 from unilab_sidecar.panels.rewards import rewards as panel
-from unilab_sidecar.rewards import RewardCourse
+from unilab_sidecar.printed.end_figures import end_figures
 from unilab_sidecar.series import Series
-from unilab_sidecar.text import plain, width_of
+from unilab_sidecar.values.rewards import RewardCourse
 
 
 def trend_of(made: RewardCourse) -> str | None:

@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from unilab_sidecar.reward_trend import Direction, direction_of
+from unilab_sidecar.values.reward_trend import Direction, direction_of
 
 
 def course(count: int, ago: int, height: float, seed: int = 1) -> list[float]:

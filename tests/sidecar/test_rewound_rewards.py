@@ -7,9 +7,9 @@ import math
 from series_records import update
 
 from unilab_schema.known_names import MEAN_REWARD
-from unilab_sidecar.batch import Batch
-from unilab_sidecar.rewards import RewardCourse
+from unilab_sidecar.feeding.batch import Batch
 from unilab_sidecar.series import Series
+from unilab_sidecar.values.rewards import RewardCourse
 
 
 def test_what_is_trained_anew_takes_the_place_of_what_it_was():

@@ -8,12 +8,12 @@ from collections.abc import Iterable
 import pytest
 from series_records import SAC, head, update
 
-from unilab_sidecar.batch import Batch
-from unilab_sidecar.layout import FRAME_ROWS
+from unilab_sidecar.drawing.layout import FRAME_ROWS
+from unilab_sidecar.drawing.text import plain
+from unilab_sidecar.feeding.batch import Batch
 from unilab_sidecar.panels.metrics import USUAL_OTHERS
 from unilab_sidecar.picture import Picture
 from unilab_sidecar.series import Series
-from unilab_sidecar.text import plain
 from unilab_sidecar.views.overview import layout
 
 SIZES = [(70, 24), (80, 24), (80, 60), (100, 30), (120, 40), (160, 48), (300, 100)]

@@ -13,8 +13,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from series_records import picture, update
 
-from unilab_sidecar.row_means import Rows, mean, merged
-from unilab_sidecar.window import Window
+from unilab_sidecar.values.row_means import Rows, mean, merged
+from unilab_sidecar.values.window import Window
 
 GREATEST = sys.float_info.max
 FINITE = st.floats(allow_nan=False, allow_infinity=False)

@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import pytest
 
+from unilab_sidecar.drawing.text import line_width, plain
+from unilab_sidecar.looking.viewing import ViewState
 from unilab_sidecar.picture import Picture
-from unilab_sidecar.text import line_width, plain
-from unilab_sidecar.viewing import ViewState
 from unilab_sidecar.views import bus
 
 RUN_DIR = "/data/logs/sac/cart_reach/2026-03-09_18-30-00_numpy"

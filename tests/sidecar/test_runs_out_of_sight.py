@@ -10,13 +10,13 @@ from sample_run import FakeSource
 from series_records import head
 
 from unilab_metrics.subscribe.history import HistoryRecord
-from unilab_sidecar.alerts import alerts, border
-from unilab_sidecar.batch import Batch
-from unilab_sidecar.feed import Feed
-from unilab_sidecar.plain import run_plain
+from unilab_sidecar.alerting.alerts import alerts, border
+from unilab_sidecar.feeding.batch import Batch
+from unilab_sidecar.feeding.feed import Feed
+from unilab_sidecar.feeding.summary import Summary, summary_in
+from unilab_sidecar.printed.plain import run_plain
+from unilab_sidecar.progress.standing import state
 from unilab_sidecar.series import Series
-from unilab_sidecar.standing import state
-from unilab_sidecar.summary import Summary, summary_in
 
 GONE = ("the aggregator (pid 7)",)
 

@@ -20,9 +20,8 @@ from textual.pilot import Pilot
 from unilab_metrics.subscribe.history import HistoryRecord
 from unilab_schema.identity import RunInfo
 from unilab_sidecar.app import SidecarApp
-from unilab_sidecar.chart_state import ChartState
-from unilab_sidecar.picture import Picture
-from unilab_sidecar.saved_view import (
+from unilab_sidecar.charting.state import ChartState
+from unilab_sidecar.looking.saved_view import (
     KeptView,
     Saved,
     SavedPlace,
@@ -33,8 +32,9 @@ from unilab_sidecar.saved_view import (
     state_place,
     with_charts,
 )
-from unilab_sidecar.snapshot import place_words, shortened, write_snapshot
-from unilab_sidecar.viewing import ViewState
+from unilab_sidecar.looking.viewing import ViewState
+from unilab_sidecar.picture import Picture
+from unilab_sidecar.terminal.snapshot import place_words, shortened, write_snapshot
 
 CHOSEN = ViewState(
     view="charts",

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from unilab_sidecar.commands_by_name import Palette
-from unilab_sidecar.scroll_places import ScrollPlaces, ScrollTo
-from unilab_sidecar.viewing import ViewState
+from unilab_sidecar.looking.commands_by_name import Palette
+from unilab_sidecar.looking.scroll_places import ScrollPlaces, ScrollTo
+from unilab_sidecar.looking.viewing import ViewState
 
 OVERVIEW = ViewState()
 BUS = ViewState(view="bus")

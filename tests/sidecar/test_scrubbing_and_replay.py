@@ -22,9 +22,9 @@ from unilab_metrics.subscribe.replay import Replay
 from unilab_metrics.subscribe.subscriber import Subscriber
 from unilab_schema.updates import Update
 from unilab_sidecar.app import SidecarApp
-from unilab_sidecar.beside import Beside
-from unilab_sidecar.feed import Feed
-from unilab_sidecar.update_source import UpdateSource
+from unilab_sidecar.charting.beside import Beside
+from unilab_sidecar.feeding.feed import Feed
+from unilab_sidecar.feeding.update_source import UpdateSource
 
 COUNT = 5000
 PATIENCE_S = 30.0

@@ -15,13 +15,13 @@ from sample_run import SampleRun
 from shown_screens import sample_shown, seen, shown_of, typed
 
 import unilab_sidecar
-from unilab_sidecar.alerts import border
-from unilab_sidecar.glyphs import GLYPHS, ascii_text
-from unilab_sidecar.layout import FRAME_CELLS, FRAME_ROWS
+from unilab_sidecar.alerting.alerts import border
+from unilab_sidecar.drawing.glyphs import GLYPHS, ascii_text
+from unilab_sidecar.drawing.layout import FRAME_CELLS, FRAME_ROWS
+from unilab_sidecar.drawing.text import line_width, plain, width_of
+from unilab_sidecar.looking.showing import Shown, screen
+from unilab_sidecar.looking.viewing import VIEWS, ViewState
 from unilab_sidecar.picture import Metric, Note, Picture, Reading
-from unilab_sidecar.showing import Shown, screen
-from unilab_sidecar.text import line_width, plain, width_of
-from unilab_sidecar.viewing import VIEWS, ViewState
 
 SIZES = [(1, 1), (2, 3), (7, 2), (20, 5), (39, 11), (70, 24), (80, 24), (95, 24), (96, 30),
          (119, 40), (120, 40), (160, 48), (300, 100)]  # fmt: skip

@@ -12,12 +12,12 @@ from screen_text import text
 
 from unilab_schema.alerts import AlertStatus
 from unilab_schema.control import BackendStatus, SourceStatus
-from unilab_sidecar.alerts import alerts, missing_ranks
-from unilab_sidecar.flow import flowed, wrapped
-from unilab_sidecar.layout import FRAME_CELLS
+from unilab_sidecar.alerting.alerts import alerts, missing_ranks
+from unilab_sidecar.drawing.flow import flowed, wrapped
+from unilab_sidecar.drawing.layout import FRAME_CELLS
+from unilab_sidecar.drawing.text import Segment, line_width, plain
 from unilab_sidecar.picture import BusFigures, Journal, Note, Picture, Reading
-from unilab_sidecar.plain import format_line
-from unilab_sidecar.text import Segment, line_width, plain
+from unilab_sidecar.printed.plain import format_line
 from unilab_sidecar.views.overview import layout
 
 SIZES = [(80, 24), (100, 30), (120, 40), (160, 48)]

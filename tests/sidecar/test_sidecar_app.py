@@ -19,8 +19,8 @@ from textual.pilot import Pilot
 from unilab_metrics.errors import ExitCode
 from unilab_metrics.subscribe.history import HistoryRecord
 from unilab_sidecar.app import SidecarApp
-from unilab_sidecar.batch import Batch, Failure
-from unilab_sidecar.text import Segment
+from unilab_sidecar.drawing.text import Segment
+from unilab_sidecar.feeding.batch import Batch, Failure
 from unilab_sidecar.widgets.sheet import Sheet, _difference
 from unilab_sidecar.widgets.title_bar import TitleBar
 
@@ -206,7 +206,7 @@ def test_a_key_closes_it_and_a_launcher_can_tell_which(batches: list[Batch], key
 def test_the_end_of_the_run_stays_on_the_screen_until_it_is_closed(
     monkeypatch: pytest.MonkeyPatch,
 ):
-    monkeypatch.setattr("unilab_sidecar.for_a_while.LINGER_S", 0.0)
+    monkeypatch.setattr("unilab_sidecar.looking.for_a_while.LINGER_S", 0.0)
     run, batches = whole_run(20)
     batches.append(run.batch(run.end("failed")))
 
@@ -221,7 +221,7 @@ def test_the_end_of_the_run_stays_on_the_screen_until_it_is_closed(
 
 
 def test_a_launched_screen_closes_some_time_after_the_run(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("unilab_sidecar.for_a_while.LINGER_S", 0.1)
+    monkeypatch.setattr("unilab_sidecar.looking.for_a_while.LINGER_S", 0.1)
     run, batches = whole_run(20)
     batches.append(run.batch(run.end()))
 

@@ -17,12 +17,12 @@ from unilab_metrics.subscribe.history import HistoryRecord
 from unilab_schema.bottleneck import THRESHOLDS, Rule, bottleneck
 from unilab_schema.identity import RunInfo
 from unilab_schema.updates import AttemptOpened
-from unilab_sidecar.batch import Batch
+from unilab_sidecar.drawing.text import line_width, plain
+from unilab_sidecar.feeding.batch import Batch
 from unilab_sidecar.panels import bottleneck as panel
 from unilab_sidecar.picture import Picture
-from unilab_sidecar.plain import format_line, run_plain
+from unilab_sidecar.printed.plain import format_line, run_plain
 from unilab_sidecar.series import Series
-from unilab_sidecar.text import line_width, plain
 from unilab_sidecar.views.overview import layout
 
 REAL = Path(__file__).parent / "real_timings"

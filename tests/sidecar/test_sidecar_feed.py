@@ -11,12 +11,12 @@ from sample_run import FakeSource, SampleRun, whole_run
 
 from unilab_metrics.errors import ConnectionFileError, KeyRefusedError
 from unilab_metrics.subscribe.history import HistoryRecord
-from unilab_sidecar.batch import Batch
-from unilab_sidecar.feed import BOX_BATCHES, FAR_ENTRIES, Feed
-from unilab_sidecar.plain import format_line, run_plain
-from unilab_sidecar.questions import RanksQuestion
+from unilab_sidecar.feeding.batch import Batch
+from unilab_sidecar.feeding.feed import BOX_BATCHES, FAR_ENTRIES, Feed
+from unilab_sidecar.feeding.questions import RanksQuestion
+from unilab_sidecar.feeding.summary import Summary
+from unilab_sidecar.printed.plain import format_line, run_plain
 from unilab_sidecar.series import Series
-from unilab_sidecar.summary import Summary
 
 
 class Endless(FakeSource):
@@ -102,7 +102,7 @@ class Ahead(Endless):
 
 
 def test_who_is_up_to_date_rests_until_something_is_asked(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("unilab_sidecar.feed.REST_S", 30.0)
+    monkeypatch.setattr("unilab_sidecar.feeding.feed.REST_S", 30.0)
     source = Ahead(0)
     feed = Feed(lambda: source, wait_for_bus=False)
     thread = running(feed)
@@ -118,7 +118,7 @@ def test_who_is_up_to_date_rests_until_something_is_asked(monkeypatch: pytest.Mo
 
 
 def test_who_is_far_behind_does_not_rest(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("unilab_sidecar.feed.REST_S", 30.0)
+    monkeypatch.setattr("unilab_sidecar.feeding.feed.REST_S", 30.0)
     feed = Feed(lambda: Ahead(FAR_ENTRIES + 1), wait_for_bus=False)
     thread = running(feed)
     batches = until(feed, 30)
@@ -141,7 +141,7 @@ class Still(FakeSource):
 def test_a_stop_of_the_viewer_is_no_silence_of_the_aggregator(
     own_pause_s: float, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr("unilab_sidecar.feed.OWN_PAUSE_S", own_pause_s)
+    monkeypatch.setattr("unilab_sidecar.feeding.feed.OWN_PAUSE_S", own_pause_s)
     feed = Feed(Still, wait_for_bus=False)
     thread = running(feed)
     batches = until(feed, 3)
@@ -301,7 +301,7 @@ def test_the_same_iteration_gets_no_second_line_for_ten_seconds(monkeypatch: pyt
             records, self._waiting = self._waiting, []
             return records
 
-    monkeypatch.setattr("unilab_sidecar.feed.SIGN_OF_LIFE_S", 0.0)
+    monkeypatch.setattr("unilab_sidecar.feeding.feed.SIGN_OF_LIFE_S", 0.0)
     feed = Feed(Stalled, wait_for_bus=False)
     thread = running(feed)
     said: list[float] = []

@@ -14,13 +14,13 @@ from sample_run import SampleRun
 from screen_text import find, text
 
 from unilab_schema.identity import RunInfo
-from unilab_sidecar.batch import Batch
-from unilab_sidecar.layout import FRAME_CELLS
+from unilab_sidecar.drawing.layout import FRAME_CELLS
+from unilab_sidecar.drawing.text import line_width, plain, width_of
+from unilab_sidecar.feeding.batch import Batch
 from unilab_sidecar.panels.header import title
 from unilab_sidecar.picture import Metric, Note, Picture, Reading
-from unilab_sidecar.plain import format_line
+from unilab_sidecar.printed.plain import format_line
 from unilab_sidecar.series import Series
-from unilab_sidecar.text import line_width, plain, width_of
 from unilab_sidecar.views.overview import layout
 
 

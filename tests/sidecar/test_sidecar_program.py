@@ -15,11 +15,11 @@ import pytest
 from toy_run import ToyRun
 
 from unilab_metrics.subscribe.subscriber import Subscriber
-from unilab_sidecar.feed import Feed
-from unilab_sidecar.own_terminal import can_show_screen
+from unilab_sidecar.feeding.feed import Feed
+from unilab_sidecar.feeding.summary import Summary, summary_in
+from unilab_sidecar.feeding.update_source import UpdateSource
 from unilab_sidecar.series import Series
-from unilab_sidecar.summary import Summary, summary_in
-from unilab_sidecar.update_source import UpdateSource
+from unilab_sidecar.terminal.own_terminal import can_show_screen
 
 
 @pytest.fixture

@@ -16,12 +16,12 @@ from series_records import head, picture, update
 
 from unilab_metrics.subscribe.history import HistoryRecord
 from unilab_schema.updates import RunEnded
-from unilab_sidecar.batch import Batch
+from unilab_sidecar.feeding.batch import Batch
 from unilab_sidecar.panels.rewards import rewards
 from unilab_sidecar.picture import Picture, Reading, Rewards
-from unilab_sidecar.reward_trend import direction_of
-from unilab_sidecar.rewards import RewardCourse
 from unilab_sidecar.series import Series
+from unilab_sidecar.values.reward_trend import direction_of
+from unilab_sidecar.values.rewards import RewardCourse
 
 
 def course(*values: float) -> RewardCourse:

@@ -14,10 +14,10 @@ from unilab_schema.control import Epoch, SourceFigures, SourceStatus
 from unilab_schema.frames import EventFrame
 from unilab_schema.identity import SourceKey
 from unilab_schema.updates import AttemptOpened, EventUpdate, RunEnded
-from unilab_sidecar.batch import Batch
+from unilab_sidecar.feeding.batch import Batch
+from unilab_sidecar.feeding.summary import Summary, summary_in
 from unilab_sidecar.picture import Reading
 from unilab_sidecar.series import Series
-from unilab_sidecar.summary import Summary, summary_in
 
 
 def test_stages_from_connecting_to_ended():

@@ -10,11 +10,11 @@ from msgspec import structs
 from sample_run import RUN, SampleRun
 from screen_text import find, text
 
-from unilab_sidecar.layout import FRAME_CELLS
+from unilab_sidecar.drawing.layout import FRAME_CELLS
+from unilab_sidecar.drawing.text import plain
 from unilab_sidecar.picture import Note, Picture, Progress
-from unilab_sidecar.plain import format_line
-from unilab_sidecar.standing import state
-from unilab_sidecar.text import plain
+from unilab_sidecar.printed.plain import format_line
+from unilab_sidecar.progress.standing import state
 from unilab_sidecar.views.overview import layout
 
 

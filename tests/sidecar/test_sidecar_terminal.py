@@ -84,7 +84,7 @@ def test_it_follows_a_resize(start: Callable[..., PtyTerminal]):
 def test_it_closes_by_itself_after_the_run_when_launched(start: Callable[..., PtyTerminal]):
     # The same program, which lets the last picture stand for a shorter time.
     code = (
-        "import runpy, sys, unilab_sidecar.for_a_while as ends; ends.LINGER_S = 0.3; sys.argv.pop(0);"
+        "import runpy, sys, unilab_sidecar.looking.for_a_while as ends; ends.LINGER_S = 0.3; sys.argv.pop(0);"
         "runpy.run_path(sys.argv[0], run_name='__main__')"
     )
     arguments = ("--end-after", "2", "--exit-with-run")

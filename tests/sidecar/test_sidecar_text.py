@@ -8,8 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from unilab_sidecar import charts, formatting
-from unilab_sidecar.text import (
+from unilab_sidecar.charting import block_charts as charts
+from unilab_sidecar.drawing import formatting
+from unilab_sidecar.drawing.text import (
     Line,
     Segment,
     Style,

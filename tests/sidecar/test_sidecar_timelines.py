@@ -13,7 +13,7 @@ from unilab_metrics.subscribe.history import HistoryRecord
 from unilab_schema.identity import RunInfo
 from unilab_schema.requests import Snapshot
 from unilab_schema.updates import AttemptOpened
-from unilab_sidecar.batch import Batch
+from unilab_sidecar.feeding.batch import Batch
 from unilab_sidecar.picture import Picture
 from unilab_sidecar.series import Series
 

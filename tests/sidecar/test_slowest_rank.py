@@ -9,7 +9,7 @@ from rank_answers import reply, run_of, table_of
 from ranks_screen import learners, screen, text
 
 from unilab_schema.identity import LEARNER, SourceKey
-from unilab_sidecar.rank_table import GRADIENT_SYNC_MS
+from unilab_sidecar.ranks.table import GRADIENT_SYNC_MS
 
 
 def test_the_slowest_is_marked_with_how_much_over_the_mean() -> None:

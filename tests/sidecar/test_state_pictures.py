@@ -17,7 +17,7 @@ from textual.events import Key
 from textual.pilot import Pilot
 
 from unilab_sidecar.app import SidecarApp
-from unilab_sidecar.batch import Batch
+from unilab_sidecar.feeding.batch import Batch
 
 SNAPSHOTS = Path(__file__).parent / "snapshots"
 SIZES = ((80, 24), (120, 40))

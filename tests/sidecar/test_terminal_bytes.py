@@ -10,9 +10,9 @@ import pyte
 import pytest
 from textual.app import App, ComposeResult
 
-from unilab_sidecar.escapes import squeezed
-from unilab_sidecar.terminal_updates import ChangedCells, economical
-from unilab_sidecar.text import Block, Segment, line
+from unilab_sidecar.drawing.text import Block, Segment, line
+from unilab_sidecar.terminal.escapes import squeezed
+from unilab_sidecar.terminal.updates import ChangedCells, economical
 from unilab_sidecar.widgets.sheet import Sheet, differences
 
 COLUMNS, ROWS = 60, 12

@@ -8,8 +8,8 @@ import pytest
 from textual.color import Color
 from textual.theme import Theme
 
-from unilab_sidecar import viewing
-from unilab_sidecar.themes import THEMES
+from unilab_sidecar.looking import viewing
+from unilab_sidecar.terminal.themes import THEMES
 
 READABLE = 4.5
 """Contrast that people with moderately low vision need, by WCAG 2."""

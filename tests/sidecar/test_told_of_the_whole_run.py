@@ -20,20 +20,20 @@ from unilab_schema.control import Epoch, Head
 from unilab_schema.frames import EventFrame, Scalar
 from unilab_schema.identity import RunInfo
 from unilab_schema.updates import AttemptOpened, EventUpdate
-from unilab_sidecar.alerts import alerts
-from unilab_sidecar.batch import Batch
-from unilab_sidecar.feed import Feed
-from unilab_sidecar.json_lines import JsonTeller
-from unilab_sidecar.metric_lines import MetricTeller
-from unilab_sidecar.open_alerts import OpenAlerts
-from unilab_sidecar.past_pieces import PastPeak, PeakQuestion
-from unilab_sidecar.plain import LineTeller, Teller, run_plain
-from unilab_sidecar.printed_run import PEAK_WITHIN_S, PrintedRun
-from unilab_sidecar.questions import Answer
+from unilab_sidecar.alerting.alerts import alerts
+from unilab_sidecar.alerting.open_alerts import OpenAlerts
+from unilab_sidecar.feeding.batch import Batch
+from unilab_sidecar.feeding.feed import Feed
+from unilab_sidecar.feeding.past_pieces import PastPeak, PeakQuestion
+from unilab_sidecar.feeding.questions import Answer
+from unilab_sidecar.feeding.summary import Summary, summary_in
+from unilab_sidecar.feeding.summary_file import read_summary
+from unilab_sidecar.feeding.update_source import UpdateSource
+from unilab_sidecar.printed.json_lines import JsonTeller
+from unilab_sidecar.printed.metric_lines import MetricTeller
+from unilab_sidecar.printed.plain import LineTeller, Teller, run_plain
+from unilab_sidecar.printed.printed_run import PEAK_WITHIN_S, PrintedRun
 from unilab_sidecar.series import Series
-from unilab_sidecar.summary import Summary, summary_in
-from unilab_sidecar.summary_file import read_summary
-from unilab_sidecar.update_source import UpdateSource
 
 REWARD = "Train/mean_reward"
 UPDATES = 5000

@@ -8,9 +8,9 @@ from msgspec import structs
 from sample_run import SampleRun
 
 from unilab_schema.control import Head
-from unilab_sidecar.alerts import alerts
+from unilab_sidecar.alerting.alerts import alerts
+from unilab_sidecar.alerting.trouble_news import NEWS_S, TroubleNews
 from unilab_sidecar.series import Series
-from unilab_sidecar.trouble_news import NEWS_S, TroubleNews
 
 
 def head(count: int, *, at_s: float = 0.0, state: str = "live") -> Head:

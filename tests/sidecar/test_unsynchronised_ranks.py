@@ -15,19 +15,19 @@ from shown_screens import sample_shown, typed
 from unilab_schema.control import Head
 from unilab_schema.rank_values import RankSpread
 from unilab_schema.updates import Update
-from unilab_sidecar.counting import Counting
-from unilab_sidecar.headline_figures import pace_of
-from unilab_sidecar.lagging import laggard
+from unilab_sidecar.alerting.lagging import laggard
+from unilab_sidecar.drawing.text import plain
+from unilab_sidecar.feeding.questions import Answer, RanksQuestion
+from unilab_sidecar.feeding.summary import summary_in
+from unilab_sidecar.looking.showing import screen
+from unilab_sidecar.looking.viewing import ViewState
 from unilab_sidecar.panels.header import header
 from unilab_sidecar.picture import Laggard, Picture
-from unilab_sidecar.plain import format_line
-from unilab_sidecar.questions import Answer, RanksQuestion
-from unilab_sidecar.rank_state import RanksState
-from unilab_sidecar.rank_table import RankStore
-from unilab_sidecar.showing import screen
-from unilab_sidecar.summary import summary_in
-from unilab_sidecar.text import plain
-from unilab_sidecar.viewing import ViewState
+from unilab_sidecar.printed.plain import format_line
+from unilab_sidecar.progress.counting import Counting
+from unilab_sidecar.ranks.state import RanksState
+from unilab_sidecar.ranks.table import RankStore
+from unilab_sidecar.values.headline_figures import pace_of
 from unilab_sidecar.views.ranks import ranks
 
 

@@ -18,9 +18,9 @@ from textual.pilot import Pilot
 
 from unilab_schema.requests import ConsolePiece
 from unilab_sidecar.app import SidecarApp
-from unilab_sidecar.batch import Batch
-from unilab_sidecar.console_store import PIECE_BYTES
-from unilab_sidecar.questions import Answer, ConsoleQuestion
+from unilab_sidecar.events.console_store import PIECE_BYTES
+from unilab_sidecar.feeding.batch import Batch
+from unilab_sidecar.feeding.questions import Answer, ConsoleQuestion
 
 SNAPSHOTS = Path(__file__).parent / "snapshots"
 NOTHING_KEPT = Answer(ConsoleQuestion("", 0, False, PIECE_BYTES), ConsolePiece(0, begins=True))

@@ -8,13 +8,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from unilab_sidecar import chart_state, event_state, rank_state
-from unilab_sidecar.chart_state import ChartContext, ChartState
-from unilab_sidecar.commands_by_name import Palette, commands_of, matching
-from unilab_sidecar.key_help import KeyHelp
-from unilab_sidecar.rank_state import RanksContext
-from unilab_sidecar.view_names import THEMES, VIEWS, View
-from unilab_sidecar.viewing import Context, ViewState, press
+from unilab_sidecar.charting import state as chart_state
+from unilab_sidecar.charting.state import ChartContext, ChartState
+from unilab_sidecar.events import event_state
+from unilab_sidecar.looking.commands_by_name import Palette, commands_of, matching
+from unilab_sidecar.looking.key_help import KeyHelp
+from unilab_sidecar.looking.view_names import THEMES, VIEWS, View
+from unilab_sidecar.looking.viewing import Context, ViewState, press
+from unilab_sidecar.ranks import state as rank_state
+from unilab_sidecar.ranks.state import RanksContext
 
 KNOWN = ("Loss/actor", "Loss/critic", "Train/mean_reward")
 CONTEXT = Context(

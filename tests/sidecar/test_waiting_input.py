@@ -10,9 +10,9 @@ from textual.events import AppFocus, Key, Resize
 from textual.geometry import Size
 from textual.message import Message
 
-from unilab_sidecar.bounded_input import MOST_AHEAD, BoundedInput
-from unilab_sidecar.for_a_while import READ_S, ShownQuestion
-from unilab_sidecar.waiting_input import MOST_KEYS, WaitingInput
+from unilab_sidecar.looking.for_a_while import READ_S, ShownQuestion
+from unilab_sidecar.terminal.bounded_input import MOST_AHEAD, BoundedInput
+from unilab_sidecar.terminal.waiting_input import MOST_KEYS, WaitingInput
 
 
 def key(name: str) -> Key:

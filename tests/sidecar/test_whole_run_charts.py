@@ -9,14 +9,15 @@ from chart_runs import record, records_of
 from long_history import TAGS
 
 from unilab_metrics.subscribe.asking import NoAnswer
-from unilab_sidecar import chart_detail, past_questions
-from unilab_sidecar.chart_bins import Bins, Field
-from unilab_sidecar.chart_detail import Window
-from unilab_sidecar.chart_keeping import ChartKeeping
-from unilab_sidecar.chart_panes import ChartData
-from unilab_sidecar.chart_state import ChartState, Zoom
-from unilab_sidecar.chart_store import HistoryPiece
-from unilab_sidecar.text import plain
+from unilab_sidecar.charting import detail as chart_detail
+from unilab_sidecar.charting.bins import Bins, Field
+from unilab_sidecar.charting.detail import Window
+from unilab_sidecar.charting.keeping import ChartKeeping
+from unilab_sidecar.charting.panes import ChartData
+from unilab_sidecar.charting.state import ChartState, Zoom
+from unilab_sidecar.charting.store import HistoryPiece
+from unilab_sidecar.drawing.text import plain
+from unilab_sidecar.feeding import past_questions
 from unilab_sidecar.views.charts import view, window_of
 
 COUNT = 3 * 1024 + 100

@@ -10,14 +10,14 @@ from shown_screens import sample_shown, typed
 
 from unilab_schema.alerts import AlertStatus
 from unilab_schema.identity import RunInfo
-from unilab_sidecar.alerts import Alert, alerts, trouble_word
+from unilab_sidecar.alerting.alerts import Alert, alerts, trouble_word
+from unilab_sidecar.drawing.text import plain
+from unilab_sidecar.looking.showing import screen
+from unilab_sidecar.looking.viewing import ViewState
 from unilab_sidecar.panels.header import header
 from unilab_sidecar.picture import Note, Picture, Reading
-from unilab_sidecar.plain import LineTeller, format_line
+from unilab_sidecar.printed.plain import LineTeller, format_line
 from unilab_sidecar.series import Series
-from unilab_sidecar.showing import screen
-from unilab_sidecar.text import plain
-from unilab_sidecar.viewing import ViewState
 
 HIGH = "Loss/critic = 3.225 at iteration 445 (Loss/critic > 3 for 30 iterations)"
 OPEN = AlertStatus(9, "rule", "Loss/critic", HIGH, "warn", 445, 0)

@@ -17,8 +17,8 @@ from unilab_metrics.errors import (
 from unilab_metrics.storage.segments import SegmentHeader, encode_segment_header
 from unilab_metrics.subscribe.replay import Replay
 from unilab_metrics.subscribe.subscriber import Subscriber
-from unilab_sidecar.alerts import alerts
-from unilab_sidecar.batch import Batch
+from unilab_sidecar.alerting.alerts import alerts
+from unilab_sidecar.feeding.batch import Batch
 from unilab_sidecar.series import Series
 
 COUNT = 1500

@@ -24,8 +24,8 @@ from unilab_metrics.subscribe.history import HistoryReader
 from unilab_metrics.subscribe.replay import Replay
 from unilab_metrics.subscribe.small_files import read_small
 from unilab_metrics.subscribe.unread_history import refuse_unread
-from unilab_sidecar.saved_view import Saved, load_saved
-from unilab_sidecar.summary_file import read_summary
+from unilab_sidecar.feeding.summary_file import read_summary
+from unilab_sidecar.looking.saved_view import Saved, load_saved
 
 ODD: dict[str, Callable[[Path], object]] = {
     "pipe": os.mkfifo,

@@ -23,9 +23,9 @@ from unilab_schema.frames import Point, PointsFrame
 from unilab_schema.identity import LEARNER, SourceKey
 from unilab_schema.requests import Fetch, History
 from unilab_schema.updates import BLOCK_ENTRIES, AttemptOpened, BinBlock, EventUpdate, PointsUpdate
-from unilab_sidecar.chart_bins import Field
-from unilab_sidecar.chart_store import ChartStore
-from unilab_sidecar.past_questions import CourseQuestion
+from unilab_sidecar.charting.bins import Field
+from unilab_sidecar.charting.store import ChartStore
+from unilab_sidecar.feeding.past_questions import CourseQuestion
 
 EPISODE = "Episode/return"
 STEP = "Eval/return"

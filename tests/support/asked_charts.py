@@ -8,10 +8,10 @@ from pathlib import Path
 from long_history import LongHistory
 
 from unilab_metrics.subscribe.past_files import PastFiles
-from unilab_sidecar.chart_detail import Window
-from unilab_sidecar.chart_keeping import ChartKeeping
-from unilab_sidecar.chart_store import HistoryPiece
-from unilab_sidecar.past_questions import CourseQuestion
+from unilab_sidecar.charting.detail import Window
+from unilab_sidecar.charting.keeping import ChartKeeping
+from unilab_sidecar.charting.store import HistoryPiece
+from unilab_sidecar.feeding.past_questions import CourseQuestion
 
 
 class FileSource:

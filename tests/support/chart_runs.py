@@ -10,8 +10,8 @@ import numpy as np
 from unilab_metrics.aggregate.journaling.binning import BLOCK_ENTRIES, Binner, block_start
 from unilab_metrics.subscribe.history import HistoryRecord
 from unilab_schema.updates import BinBlock, Update
-from unilab_sidecar.chart_bins import Field, Float64s, new_table, put_values
-from unilab_sidecar.chart_store import ChartStore, HistoryPiece
+from unilab_sidecar.charting.bins import Field, Float64s, new_table, put_values
+from unilab_sidecar.charting.store import ChartStore, HistoryPiece
 
 TAG = "Loss/critic"
 

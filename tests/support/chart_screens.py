@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from chart_runs import store_of
 
-from unilab_sidecar.chart_panes import ChartData
-from unilab_sidecar.chart_state import ChartState
-from unilab_sidecar.text import plain
+from unilab_sidecar.charting.panes import ChartData
+from unilab_sidecar.charting.state import ChartState
+from unilab_sidecar.drawing.text import plain
 from unilab_sidecar.views.charts import view
 
 RISING = [float(number) for number in range(1, 1001)]

@@ -11,8 +11,8 @@ from unilab_schema.control import Epoch
 from unilab_schema.identity import COLLECTOR, LEARNER, SourceKey
 from unilab_schema.rank_values import RankRow, RankSpread
 from unilab_schema.requests import RankValues
-from unilab_sidecar.questions import Answer, RanksQuestion
-from unilab_sidecar.rank_table import RankStore, RankTable
+from unilab_sidecar.feeding.questions import Answer, RanksQuestion
+from unilab_sidecar.ranks.table import RankStore, RankTable
 
 EPOCH = Epoch(b"j" * 16, 1)
 ITERATION = 48_210

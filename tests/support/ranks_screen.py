@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from unilab_schema.identity import LEARNER, RunInfo, SourceKey
+from unilab_sidecar.drawing.text import plain
 from unilab_sidecar.picture import Picture
-from unilab_sidecar.rank_state import RanksState
-from unilab_sidecar.rank_table import RankTable
-from unilab_sidecar.text import plain
+from unilab_sidecar.ranks.state import RanksState
+from unilab_sidecar.ranks.table import RankTable
 from unilab_sidecar.views.ranks import ranks
 
 PICTURE = Picture("training", RunInfo("sac", "cart_pole", world_size=4), connected=True)

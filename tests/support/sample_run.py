@@ -24,7 +24,7 @@ from unilab_schema.frames import EventFrame
 from unilab_schema.identity import RunInfo, SourceKey
 from unilab_schema.requests import Blocks, Console, ConsolePiece, RankValues, Snapshot
 from unilab_schema.updates import AttemptOpened, EventUpdate, RunEnded, Update
-from unilab_sidecar.batch import Batch
+from unilab_sidecar.feeding.batch import Batch
 
 RUN = RunInfo("sac", "cart_pole_balance", "numpy", "env_steps", 3000, strict=True, world_size=2)
 START_UNIX_NS = 1_772_000_000_000_000_000
@@ -286,9 +286,9 @@ class FakeSource:
 
 def main() -> int:
     from unilab_sidecar.app import SidecarApp
-    from unilab_sidecar.charsets import shows_unicode
-    from unilab_sidecar.feed import Feed
-    from unilab_sidecar.plain import run_plain
+    from unilab_sidecar.feeding.feed import Feed
+    from unilab_sidecar.printed.plain import run_plain
+    from unilab_sidecar.terminal.charsets import shows_unicode
 
     parser = argparse.ArgumentParser()
     parser.add_argument("--end-after", type=int)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from unilab_sidecar.drawing.text import plain
 from unilab_sidecar.picture import Picture
-from unilab_sidecar.text import plain
 from unilab_sidecar.views.overview import layout
 
 

@@ -12,7 +12,7 @@ from unilab_schema.control import Epoch, Head, SourceStatus
 from unilab_schema.frames import EventFrame
 from unilab_schema.identity import LEARNER, RunInfo, SourceKey
 from unilab_schema.updates import EventUpdate, Supplement, Update
-from unilab_sidecar.batch import Batch
+from unilab_sidecar.feeding.batch import Batch
 from unilab_sidecar.picture import Picture
 from unilab_sidecar.series import Series
 

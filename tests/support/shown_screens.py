@@ -6,14 +6,14 @@ from dataclasses import replace
 
 from sample_run import SampleRun, whole_run
 
-from unilab_sidecar.chart_keeping import ChartKeeping
-from unilab_sidecar.chart_panes import ChartData
-from unilab_sidecar.layout import Screen
-from unilab_sidecar.rank_table import RankStore
+from unilab_sidecar.charting.keeping import ChartKeeping
+from unilab_sidecar.charting.panes import ChartData
+from unilab_sidecar.drawing.layout import Screen
+from unilab_sidecar.drawing.text import plain
+from unilab_sidecar.looking.showing import Shown, context, screen
+from unilab_sidecar.looking.viewing import ViewState, press
+from unilab_sidecar.ranks.table import RankStore
 from unilab_sidecar.series import Series
-from unilab_sidecar.showing import Shown, context, screen
-from unilab_sidecar.text import plain
-from unilab_sidecar.viewing import ViewState, press
 from unilab_sidecar.views.charts import usual
 
 NOON = "12:00:00"

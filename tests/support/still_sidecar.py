@@ -13,10 +13,10 @@ import pytest
 from textual.pilot import Pilot
 
 from unilab_sidecar.app import SidecarApp
-from unilab_sidecar.batch import Batch
-from unilab_sidecar.feed import Feed
-from unilab_sidecar.picture_drawing import drawn
-from unilab_sidecar.questions import Question
+from unilab_sidecar.feeding.batch import Batch
+from unilab_sidecar.feeding.feed import Feed
+from unilab_sidecar.feeding.questions import Question
+from unilab_sidecar.terminal.picture_drawing import drawn
 
 PATIENCE_S = 30.0
 Steps = Callable[[SidecarApp, Pilot[Any]], Awaitable[None]]

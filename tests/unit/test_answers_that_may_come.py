@@ -24,16 +24,16 @@ from unilab_metrics.subscribe.past_files import Stretch
 from unilab_schema.control import Epoch, Head
 from unilab_schema.identity import RunInfo
 from unilab_schema.requests import Fetch, History, Updates
-from unilab_sidecar.asking_again import PAUSE_S, AskingAgain
-from unilab_sidecar.batch import Batch
-from unilab_sidecar.chart_keeping import ChartKeeping
-from unilab_sidecar.earlier_events import EventsBefore, EventsQuestion
-from unilab_sidecar.moment import Moment
-from unilab_sidecar.past_pieces import PastQuestion, PeakQuestion
-from unilab_sidecar.past_questions import CourseQuestion, MomentQuestion
-from unilab_sidecar.questions import RanksQuestion, Step, put
+from unilab_sidecar.charting.keeping import ChartKeeping
+from unilab_sidecar.feeding.asking_again import PAUSE_S, AskingAgain
+from unilab_sidecar.feeding.batch import Batch
+from unilab_sidecar.feeding.earlier_events import EventsBefore, EventsQuestion
+from unilab_sidecar.feeding.moment import Moment
+from unilab_sidecar.feeding.past_pieces import PastQuestion, PeakQuestion
+from unilab_sidecar.feeding.past_questions import CourseQuestion, MomentQuestion
+from unilab_sidecar.feeding.questions import RanksQuestion, Step, put
 from unilab_sidecar.series import Series
-from unilab_sidecar.whole_run import WholeRun
+from unilab_sidecar.values.whole_run import WholeRun
 
 EPOCH = Epoch(b"j" * 16, 1)
 NOT_YET = NoAnswer("not yet", may_come=True)

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from unilab_sidecar import formatting
+from unilab_sidecar.drawing import formatting
 
 MOST_CELLS: dict[str, tuple[Callable[[float], str], int]] = {
     "value": (formatting.value, 10),

@@ -14,15 +14,15 @@ from unilab_schema.codec import KIND_OF
 from unilab_schema.frames import EventFrame, Point, PointsFrame
 from unilab_schema.identity import RunInfo, SourceKey
 from unilab_schema.updates import AttemptOpened, EventUpdate, PointsUpdate, RunEnded
-from unilab_sidecar.earlier_events import (
+from unilab_sidecar.events.milestones import Milestones
+from unilab_sidecar.events.notes import KEPT, MAX_REFUSED, Notes
+from unilab_sidecar.feeding.earlier_events import (
     MOST_STEPS,
     EventsBefore,
     EventsQuestion,
     PointsQuestion,
     tags_of,
 )
-from unilab_sidecar.milestones import Milestones
-from unilab_sidecar.notes import KEPT, MAX_REFUSED, Notes
 
 LEARNER = SourceKey(0, "learner")
 

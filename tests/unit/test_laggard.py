@@ -6,7 +6,7 @@ import pytest
 
 from unilab_schema.control import SourceStatus
 from unilab_schema.identity import COLLECTOR, LEARNER, SourceKey
-from unilab_sidecar.lagging import laggard
+from unilab_sidecar.alerting.lagging import laggard
 from unilab_sidecar.picture import Laggard
 
 

@@ -12,8 +12,8 @@ from unilab_schema.control import Epoch, Head
 from unilab_schema.frames import EventFrame
 from unilab_schema.identity import RunInfo
 from unilab_schema.updates import AttemptOpened, EventUpdate, RunEnded
-from unilab_sidecar.left_alone import HEARD_WITHIN_S, LOOK_S, LeftAlone
-from unilab_sidecar.summary import Summary
+from unilab_sidecar.feeding.left_alone import HEARD_WITHIN_S, LOOK_S, LeftAlone
+from unilab_sidecar.feeding.summary import Summary
 
 GONE = ("learner of rank 0",)
 HEAD = Head(Epoch(b"j" * 16, 1), 9, 9, 3, RunInfo(), "/r", (), (), 0, 0)

@@ -13,8 +13,8 @@ from unilab_metrics.cli.replay import replay
 from unilab_metrics.cli.watch import attach
 from unilab_metrics.errors import RunNotFoundError
 from unilab_sidecar.command_line import command_line
+from unilab_sidecar.looking.viewing import THEMES
 from unilab_sidecar.program import main
-from unilab_sidecar.viewing import THEMES
 
 
 @click.command()

@@ -7,8 +7,8 @@ import pytest
 from unilab_schema.frames import EventFrame
 from unilab_schema.identity import SourceKey
 from unilab_schema.updates import EventUpdate
-from unilab_sidecar import note_words
-from unilab_sidecar.notes import KEPT, Notes
+from unilab_sidecar.events import note_words
+from unilab_sidecar.events.notes import KEPT, Notes
 from unilab_sidecar.picture import Note
 
 LEARNER = SourceKey(0, "learner")

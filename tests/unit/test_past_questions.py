@@ -17,11 +17,11 @@ from unilab_schema.control import Epoch
 from unilab_schema.frames import EventFrame
 from unilab_schema.requests import Blocks
 from unilab_schema.updates import BLOCK_ENTRIES, BinBlock, EventUpdate, Update
-from unilab_sidecar import past_questions
-from unilab_sidecar.chart_bins import Field
-from unilab_sidecar.chart_store import ChartStore
-from unilab_sidecar.moment import Moment, is_enough
-from unilab_sidecar.past_questions import CourseQuestion, MomentQuestion
+from unilab_sidecar.charting.bins import Field
+from unilab_sidecar.charting.store import ChartStore
+from unilab_sidecar.feeding import past_questions
+from unilab_sidecar.feeding.moment import Moment, is_enough
+from unilab_sidecar.feeding.past_questions import CourseQuestion, MomentQuestion
 
 
 class OnPaper:

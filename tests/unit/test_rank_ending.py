@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from unilab_schema.identity import COLLECTOR, LEARNER, SourceKey
-from unilab_sidecar.rank_ending import UNKNOWN, as_told, at_the_end
-from unilab_sidecar.rank_table import STANDING, RankLine
+from unilab_sidecar.ranks.ending import UNKNOWN, as_told, at_the_end
+from unilab_sidecar.ranks.table import STANDING, RankLine
 
 ZERO, ONE = SourceKey(0, LEARNER), SourceKey(1, LEARNER)
 COLLECTS = SourceKey(0, COLLECTOR)

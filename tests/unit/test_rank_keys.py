@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from unilab_sidecar.rank_state import RanksContext, RanksState, first_row, press
+from unilab_sidecar.ranks.state import RanksContext, RanksState, first_row, press
 
 KNOWN = tuple(f"tag{n}" for n in range(12))
 AT = RanksContext(KNOWN, lines=100, space=10)

@@ -11,7 +11,14 @@ from unilab_metrics.subscribe.ssh.outage import Outage
 from unilab_schema.control import SourceStatus
 from unilab_schema.identity import COLLECTOR, LEARNER, SourceKey
 from unilab_sidecar.picture import Picture
-from unilab_sidecar.standing import has_contact, how_ended, is_training, last_words, state, words
+from unilab_sidecar.progress.standing import (
+    has_contact,
+    how_ended,
+    is_training,
+    last_words,
+    state,
+    words,
+)
 
 LIVE = Picture("training", connected=True)
 

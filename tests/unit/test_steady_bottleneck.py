@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from bottleneck_runs import rule_of, sac, with_share
 
 from unilab_schema.bottleneck import Rule
-from unilab_sidecar.steady_bottleneck import SteadyBottleneck
+from unilab_sidecar.values.steady_bottleneck import SteadyBottleneck
 
 HEALTHY = sac()
 LATE, SLOW = with_share("collector", 60.0), with_share("inference", 60.0)

@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from textual.events import Key
 
-from unilab_sidecar.key_parsing import key_parser
-from unilab_sidecar.lone_escape import ESCAPE, WAIT_S
-from unilab_sidecar.terminal_input import TerminalInput
+from unilab_sidecar.terminal.input import TerminalInput
+from unilab_sidecar.terminal.key_parsing import key_parser
+from unilab_sidecar.terminal.lone_escape import ESCAPE, WAIT_S
 
 REPORTS = st.binary(min_size=3, max_size=3).map(lambda rest: b"\x1b[M" + rest)
 WORDS = st.text(st.characters(exclude_characters="\x1b", codec="utf-8"), max_size=8)

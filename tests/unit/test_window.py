@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from unilab_sidecar.window import WINDOW_NS, Window
+from unilab_sidecar.values.window import WINDOW_NS, Window
 
 TAGS = ("x",)
 TIMES = ("Perf/iteration_time", "Perf/learning_time")

@@ -10,8 +10,8 @@ from collections.abc import Iterator
 
 from unilab_schema.bottleneck import Bottleneck
 from unilab_schema.phases import all_learner_slices, family_of
+from unilab_sidecar.drawing.text import Block, Line, Segment, clip, line, line_width
 from unilab_sidecar.picture import Picture
-from unilab_sidecar.text import Block, Line, Segment, clip, line, line_width
 
 _LABEL = "Bottleneck  "
 _KNOWN = frozenset(phase.tag for phase in all_learner_slices())

@@ -6,16 +6,10 @@ from unilab_metrics.drop_words import trouble_words
 from unilab_metrics.wording import counted
 from unilab_schema.control import BackendStatus, SourceStatus
 from unilab_schema.identity import LEARNER, SourceKey
-from unilab_sidecar import formatting, note_words
-from unilab_sidecar.alerts import SKEW_S, is_current, is_silent
-from unilab_sidecar.bus_courses import has_position
-from unilab_sidecar.flow import flowed, spaced
-from unilab_sidecar.panels.header import REFERENCES
-from unilab_sidecar.panels.parts import heading
-from unilab_sidecar.picture import BusFigures, Note, Picture
-from unilab_sidecar.source_states import MARKS
-from unilab_sidecar.standing import SILENT_AFTER_S, has_contact
-from unilab_sidecar.text import (
+from unilab_sidecar.alerting.alerts import SKEW_S, is_current, is_silent
+from unilab_sidecar.drawing import formatting
+from unilab_sidecar.drawing.flow import flowed, spaced
+from unilab_sidecar.drawing.text import (
     Block,
     Line,
     Segment,
@@ -29,6 +23,13 @@ from unilab_sidecar.text import (
     right,
     width_of,
 )
+from unilab_sidecar.events import note_words
+from unilab_sidecar.panels.header import REFERENCES
+from unilab_sidecar.panels.parts import heading
+from unilab_sidecar.picture import BusFigures, Note, Picture
+from unilab_sidecar.progress.source_states import MARKS
+from unilab_sidecar.progress.standing import SILENT_AFTER_S, has_contact
+from unilab_sidecar.values.bus_courses import has_position
 
 _WRITER_STATES: dict[str, Style] = {"running": "good", "finished": "dim", "failed": "bad"}
 _URGENCY = {"lost": 0, "gone": 0, "failed": 0, "silent": 1}

@@ -5,13 +5,11 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
-from unilab_sidecar import bus_courses, formatting
-from unilab_sidecar.chart_axes import scale_of, time_label
-from unilab_sidecar.chart_fitting import fitted
-from unilab_sidecar.panels.parts import heading, reading_style, reading_text
-from unilab_sidecar.picture import Picture, Reading
-from unilab_sidecar.small_curve import curve
-from unilab_sidecar.text import (
+from unilab_sidecar.charting.axes import scale_of, time_label
+from unilab_sidecar.charting.fitting import fitted
+from unilab_sidecar.charting.small_curve import curve
+from unilab_sidecar.drawing import formatting
+from unilab_sidecar.drawing.text import (
     Block,
     Line,
     Segment,
@@ -24,6 +22,9 @@ from unilab_sidecar.text import (
     line_width,
     right,
 )
+from unilab_sidecar.panels.parts import heading, reading_style, reading_text
+from unilab_sidecar.picture import Picture, Reading
+from unilab_sidecar.values import bus_courses
 
 _LABEL_CELLS = 21
 _VALUE_CELLS = 11

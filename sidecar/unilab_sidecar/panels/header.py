@@ -5,16 +5,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Iterable
 
-from unilab_sidecar import formatting, note_words
-from unilab_sidecar.alerts import Alert, alerts, is_current
-from unilab_sidecar.charts import gauge
-from unilab_sidecar.flow import flowed
-from unilab_sidecar.panels.bottleneck import bottleneck
-from unilab_sidecar.panels.parts import reading_style, reading_text
-from unilab_sidecar.picture import Note, Picture, Reading, Reference
-from unilab_sidecar.source_states import MARKS
-from unilab_sidecar.standing import expects_eta, has_contact, state
-from unilab_sidecar.text import (
+from unilab_sidecar.alerting.alerts import Alert, alerts, is_current
+from unilab_sidecar.charting.block_charts import gauge
+from unilab_sidecar.drawing import formatting
+from unilab_sidecar.drawing.flow import flowed
+from unilab_sidecar.drawing.text import (
     Block,
     Line,
     Segment,
@@ -26,6 +21,12 @@ from unilab_sidecar.text import (
     line_width,
     width_of,
 )
+from unilab_sidecar.events import note_words
+from unilab_sidecar.panels.bottleneck import bottleneck
+from unilab_sidecar.panels.parts import reading_style, reading_text
+from unilab_sidecar.picture import Note, Picture, Reading, Reference
+from unilab_sidecar.progress.source_states import MARKS
+from unilab_sidecar.progress.standing import expects_eta, has_contact, state
 
 _GAP = "   "
 _NAME_CELLS = 40

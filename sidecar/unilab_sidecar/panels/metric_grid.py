@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
-from unilab_sidecar.lines_on_demand import LinesOnDemand
-from unilab_sidecar.metric_group import Labels, MetricGroup, group_of
+from unilab_sidecar.drawing.lines_on_demand import LinesOnDemand
+from unilab_sidecar.drawing.text import Line, Lines
+from unilab_sidecar.groups.metric_group import Labels, MetricGroup, group_of
 from unilab_sidecar.panels.parts import AGE_CELLS, GAP, VALUE_CELLS, grid_row, grids, metric_cell
 from unilab_sidecar.picture import Metric
-from unilab_sidecar.text import Line, Lines
 
 MOST_MEASURED = 200
 """Metrics whose values' widths make the columns. Of more, columns are as wide as values usually

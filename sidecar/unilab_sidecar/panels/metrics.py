@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import lru_cache
 
-from unilab_sidecar.lines_on_demand import joined
-from unilab_sidecar.metric_group import group_of
+from unilab_sidecar.charting.small_curve import curve
+from unilab_sidecar.drawing.lines_on_demand import joined
+from unilab_sidecar.drawing.text import Block, Lines, Segment, left, line, right, width_of
+from unilab_sidecar.groups.metric_group import group_of
 from unilab_sidecar.panels.metric_grid import metric_grid, metric_grids
 from unilab_sidecar.panels.parts import GAP, VALUE_CELLS, heading, metric_cell, subheading
 from unilab_sidecar.picture import Picture
-from unilab_sidecar.small_curve import curve
-from unilab_sidecar.text import Block, Lines, Segment, left, line, right, width_of
 
 USUAL_OTHERS = 24
 _COURSE_GAP = 3

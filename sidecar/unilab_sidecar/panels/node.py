@@ -18,10 +18,10 @@ from unilab_schema.canonical.node import (
     TEMPERATURE,
     read_node_tag,
 )
-from unilab_sidecar import formatting
+from unilab_sidecar.drawing import formatting
+from unilab_sidecar.drawing.text import Block, Segment, clip, left, line, width_of
 from unilab_sidecar.panels.parts import Cell, heading, reading_style, reading_text
 from unilab_sidecar.picture import Picture, Reading
-from unilab_sidecar.text import Block, Segment, clip, left, line, width_of
 
 MOST_GPUS = 4
 """As many have a row each beside other things; more are told together."""

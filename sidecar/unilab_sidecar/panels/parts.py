@@ -6,9 +6,19 @@ import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from unilab_sidecar import formatting
+from unilab_sidecar.drawing import formatting
+from unilab_sidecar.drawing.text import (
+    Block,
+    Line,
+    Segment,
+    Style,
+    clean,
+    left,
+    line,
+    right,
+    width_of,
+)
 from unilab_sidecar.picture import Metric, Reading
-from unilab_sidecar.text import Block, Line, Segment, Style, clean, left, line, right, width_of
 
 VALUE_CELLS = 9
 AGE_CELLS = 9

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from unilab_schema.known_names import MEAN_REWARD
-from unilab_sidecar import formatting
-from unilab_sidecar.chart_axes import scale_of
-from unilab_sidecar.chart_fitting import fitted
-from unilab_sidecar.charts import sparkline
-from unilab_sidecar.lines_on_demand import joined
-from unilab_sidecar.panels.metric_grid import metric_grid
-from unilab_sidecar.panels.parts import heading, reading_style, reading_text
-from unilab_sidecar.picture import Picture, Rewards, Trend
-from unilab_sidecar.small_curve import curve
-from unilab_sidecar.text import (
+from unilab_sidecar.charting.axes import scale_of
+from unilab_sidecar.charting.block_charts import sparkline
+from unilab_sidecar.charting.fitting import fitted
+from unilab_sidecar.charting.small_curve import curve
+from unilab_sidecar.drawing import formatting
+from unilab_sidecar.drawing.lines_on_demand import joined
+from unilab_sidecar.drawing.text import (
     Block,
     Line,
     Lines,
@@ -24,6 +21,9 @@ from unilab_sidecar.text import (
     right,
     width_of,
 )
+from unilab_sidecar.panels.metric_grid import metric_grid
+from unilab_sidecar.panels.parts import heading, reading_style, reading_text
+from unilab_sidecar.picture import Picture, Rewards, Trend
 
 _TRENDS: dict[Trend, tuple[str, Style]] = {
     "rising": ("↗ rising", "good"),

@@ -10,9 +10,11 @@ import math
 from collections.abc import Sequence
 
 from unilab_schema.timing import ITER_WALL, OTHER, PhaseSpec, Row
-from unilab_sidecar import formatting, grouping
-from unilab_sidecar.charts import bar
-from unilab_sidecar.flow import flowed
+from unilab_sidecar.charting.block_charts import bar
+from unilab_sidecar.drawing import formatting
+from unilab_sidecar.drawing.flow import flowed
+from unilab_sidecar.drawing.text import Block, Line, Segment, Style, left, line, right, width_of
+from unilab_sidecar.groups import grouping
 from unilab_sidecar.panels.node import node_cells
 from unilab_sidecar.panels.parts import (
     Cell,
@@ -22,7 +24,6 @@ from unilab_sidecar.panels.parts import (
     reading_text,
 )
 from unilab_sidecar.picture import Metric, Picture
-from unilab_sidecar.text import Block, Line, Segment, Style, left, line, right, width_of
 
 _MS_CELLS = 9
 _PERCENT_CELLS = 8

@@ -17,12 +17,12 @@ from aiohttp import web
 from unilab_metrics.errors import ExitCode, UnilabMetricsError
 from unilab_metrics.host_names import is_loopback
 from unilab_sidecar.command_line import command_line
-from unilab_sidecar.error_output import say_error
+from unilab_sidecar.drawing.text import clean
 from unilab_sidecar.serving.admission import Door
 from unilab_sidecar.serving.complaints import complaints
 from unilab_sidecar.serving.keeper import Keeper, hold_way
 from unilab_sidecar.serving.server import Server
-from unilab_sidecar.text import clean
+from unilab_sidecar.terminal.error_output import say_error
 
 _EXPOSED = """\
 warning: {host} can be reached from other machines, and what is sent is not encrypted; whoever reads

@@ -10,7 +10,7 @@ import logging
 
 from aiohttp.http_exceptions import HttpProcessingError
 
-from unilab_sidecar.error_output import say_error
+from unilab_sidecar.terminal.error_output import say_error
 
 
 class _Lines(logging.Handler):

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from unilab_metrics.subscribe.ssh.run_over_ssh import RunOverSsh
 from unilab_metrics.subscribe.ssh.shared_way import WayHolder
 from unilab_metrics.subscribe.ssh.target import is_ssh_target
-from unilab_sidecar.over_ssh import reach
+from unilab_sidecar.feeding.over_ssh import reach
 
 _STEP_S = 0.1
 

@@ -17,7 +17,7 @@ from textual_serve.download_manager import DownloadManager
 from unilab_sidecar.serving.admission import NO_HOST, Asking, Door
 from unilab_sidecar.serving.page import FONT_PX, page, policy
 from unilab_sidecar.serving.tab import MAX_COLUMNS, MAX_ROWS, Tab, within
-from unilab_sidecar.snapshot import SVG
+from unilab_sidecar.terminal.snapshot import SVG
 
 _STATIC = Path(textual_serve.__file__).parent / "static"
 _HEARTBEAT_S = 15.0

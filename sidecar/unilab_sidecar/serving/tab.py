@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 from textual_serve.app_service import AppService
 
-from unilab_sidecar.web_driver import LAST_WORDS
+from unilab_sidecar.terminal.web_driver import LAST_WORDS
 
 _END_S = 3.0
 _MOST_WORDS = 200

@@ -8,19 +8,11 @@ from dataclasses import replace
 
 from unilab_metrics.drop_words import trouble_words, what_dropped
 from unilab_schema.canonical.bus import DROPPED_PREFIX
-from unilab_sidecar import formatting
-from unilab_sidecar.alerts import alerts
-from unilab_sidecar.filtering import Filter, parse_filter
-from unilab_sidecar.flow import flowed
-from unilab_sidecar.layout import BESIDE_FROM, FRAME_CELLS, FRAME_ROWS, Screen
-from unilab_sidecar.panels import bus, bus_flow
-from unilab_sidecar.panels.node import node
-from unilab_sidecar.panels.parts import (
-    columns_heading,
-    heading,
-)
-from unilab_sidecar.picture import Picture
-from unilab_sidecar.text import (
+from unilab_sidecar.alerting.alerts import alerts
+from unilab_sidecar.drawing import formatting
+from unilab_sidecar.drawing.flow import flowed
+from unilab_sidecar.drawing.layout import BESIDE_FROM, FRAME_CELLS, FRAME_ROWS, Screen
+from unilab_sidecar.drawing.text import (
     Block,
     Line,
     Segment,
@@ -33,7 +25,15 @@ from unilab_sidecar.text import (
     right,
     width_of,
 )
-from unilab_sidecar.viewing import ViewState
+from unilab_sidecar.groups.filtering import Filter, parse_filter
+from unilab_sidecar.looking.viewing import ViewState
+from unilab_sidecar.panels import bus, bus_flow
+from unilab_sidecar.panels.node import node
+from unilab_sidecar.panels.parts import (
+    columns_heading,
+    heading,
+)
+from unilab_sidecar.picture import Picture
 
 _GAP = 3
 _NUMBER_CELLS = 12

@@ -1,7 +1,7 @@
 """The charts: any tags, several at once, over the whole run or a part of it. Pure.
 
-The app asks for ``data.store``'s history (:mod:`unilab_sidecar.chart_store`), keeps a
-:class:`~unilab_sidecar.chart_state.ChartState`, and gives keys to its ``press`` with the
+The app asks for ``data.store``'s history (:mod:`unilab_sidecar.charting.store`), keeps a
+:class:`~unilab_sidecar.charting.state.ChartState`, and gives keys to its ``press`` with the
 :func:`context` from here.
 """
 
@@ -10,12 +10,13 @@ from __future__ import annotations
 from functools import lru_cache
 
 from unilab_schema.known_names import USUAL_LOSSES, tag_of
-from unilab_sidecar.chart_axes import short_number, span_words
-from unilab_sidecar.chart_bins import NO_BINS, Bins, Span, XAxis
-from unilab_sidecar.chart_detail import Window
-from unilab_sidecar.chart_drawing import EARLIER, plot_cells
-from unilab_sidecar.chart_legend import Named, at_cursor, place_words
-from unilab_sidecar.chart_panes import (
+from unilab_sidecar.charting.axes import short_number, span_words
+from unilab_sidecar.charting.bins import NO_BINS, Bins, Span, XAxis
+from unilab_sidecar.charting.detail import Window
+from unilab_sidecar.charting.drawing import EARLIER, plot_cells
+from unilab_sidecar.charting.earlier_label import earlier_words
+from unilab_sidecar.charting.legend import Named, at_cursor, place_words
+from unilab_sidecar.charting.panes import (
     GAP,
     Arranged,
     ChartData,
@@ -24,14 +25,12 @@ from unilab_sidecar.chart_panes import (
     earlier_courses,
     named_courses,
 )
-from unilab_sidecar.chart_picker import picker_lines
-from unilab_sidecar.chart_places import least_width, newest_of
-from unilab_sidecar.chart_state import KEYS, ChartContext, ChartState, window
-from unilab_sidecar.chart_store import MAX_TAGS
-from unilab_sidecar.earlier_label import earlier_words
-from unilab_sidecar.key_help import edge_hint
-from unilab_sidecar.layout import FRAME_CELLS, FRAME_ROWS, Screen
-from unilab_sidecar.text import (
+from unilab_sidecar.charting.picker import picker_lines
+from unilab_sidecar.charting.places import least_width, newest_of
+from unilab_sidecar.charting.state import KEYS, ChartContext, ChartState, window
+from unilab_sidecar.charting.store import MAX_TAGS
+from unilab_sidecar.drawing.layout import FRAME_CELLS, FRAME_ROWS, Screen
+from unilab_sidecar.drawing.text import (
     Block,
     Line,
     Segment,
@@ -42,6 +41,7 @@ from unilab_sidecar.text import (
     line_width,
     width_of,
 )
+from unilab_sidecar.looking.key_help import edge_hint
 
 __all__ = ["ChartData", "context", "usual", "view", "window_of"]
 

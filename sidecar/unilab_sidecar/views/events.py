@@ -5,20 +5,11 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-from unilab_sidecar import formatting, note_words
-from unilab_sidecar.alerts import alerts, how_many
-from unilab_sidecar.console_lines import ConsoleText, usual_width
-from unilab_sidecar.console_panel import Size, console_pane, marked
-from unilab_sidecar.event_state import KEYS, EventsContext, focused
-from unilab_sidecar.filtering import parse_filter
-from unilab_sidecar.flow import flowed, spaced
-from unilab_sidecar.key_help import edge_hint
-from unilab_sidecar.layout import FRAME_CELLS, FRAME_ROWS, Screen
-from unilab_sidecar.milestones import with_milestones
-from unilab_sidecar.panels.header import REFERENCES
-from unilab_sidecar.panels.parts import heading
-from unilab_sidecar.picture import Note, Picture
-from unilab_sidecar.text import (
+from unilab_sidecar.alerting.alerts import alerts, how_many
+from unilab_sidecar.drawing import formatting
+from unilab_sidecar.drawing.flow import flowed, spaced
+from unilab_sidecar.drawing.layout import FRAME_CELLS, FRAME_ROWS, Screen
+from unilab_sidecar.drawing.text import (
     Block,
     Line,
     Segment,
@@ -30,7 +21,17 @@ from unilab_sidecar.text import (
     right,
     width_of,
 )
-from unilab_sidecar.viewing import ViewState
+from unilab_sidecar.events import note_words
+from unilab_sidecar.events.console_lines import ConsoleText, usual_width
+from unilab_sidecar.events.console_panel import Size, console_pane, marked
+from unilab_sidecar.events.event_state import KEYS, EventsContext, focused
+from unilab_sidecar.events.milestones import with_milestones
+from unilab_sidecar.groups.filtering import parse_filter
+from unilab_sidecar.looking.key_help import edge_hint
+from unilab_sidecar.looking.viewing import ViewState
+from unilab_sidecar.panels.header import REFERENCES
+from unilab_sidecar.panels.parts import heading
+from unilab_sidecar.picture import Note, Picture
 
 BESIDE_FROM = 120
 """Columns of a terminal on which the console stands beside the events."""

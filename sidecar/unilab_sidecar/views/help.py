@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import combinations
 
-from unilab_sidecar import chart_state, event_state, rank_state
-from unilab_sidecar.layout import FRAME_CELLS, SYSTEM_FROM, Screen
+from unilab_sidecar.charting import state as chart_state
+from unilab_sidecar.drawing.layout import FRAME_CELLS, SYSTEM_FROM, Screen
+from unilab_sidecar.drawing.text import Block, Segment, beside, clip, left, line, width_of
+from unilab_sidecar.events import event_state
+from unilab_sidecar.looking.view_names import THEMES, View
 from unilab_sidecar.panels.parts import heading
-from unilab_sidecar.text import Block, Segment, beside, clip, left, line, width_of
-from unilab_sidecar.view_names import THEMES, View
+from unilab_sidecar.ranks import state as rank_state
 
 _KEY_CELLS = 15
 _GAP = 3

@@ -11,19 +11,19 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from unilab_schema.phases import collector_phases
-from unilab_sidecar import lines_on_demand
-from unilab_sidecar.layout import BESIDE_FROM, FRAME_CELLS, FRAME_ROWS, SYSTEM_FROM, Screen
-from unilab_sidecar.lines_on_demand import each, joined
-from unilab_sidecar.overview_panels import filtered, marked, panels
+from unilab_sidecar.drawing import lines_on_demand
+from unilab_sidecar.drawing.layout import BESIDE_FROM, FRAME_CELLS, FRAME_ROWS, SYSTEM_FROM, Screen
+from unilab_sidecar.drawing.lines_on_demand import each, joined
+from unilab_sidecar.drawing.text import Block, Lines, Segment, beside, clip, line
+from unilab_sidecar.looking.viewing import ViewState
 from unilab_sidecar.panels import bus, metrics, timing
 from unilab_sidecar.panels.bottleneck import bottleneck
 from unilab_sidecar.panels.header import header, title
 from unilab_sidecar.panels.parts import heading
 from unilab_sidecar.panels.rewards import rewards
 from unilab_sidecar.picture import Picture
-from unilab_sidecar.room_for_others import as_many_as_fit, spare_rows
-from unilab_sidecar.text import Block, Lines, Segment, beside, clip, line
-from unilab_sidecar.viewing import ViewState
+from unilab_sidecar.views.overview_panels import filtered, marked, panels
+from unilab_sidecar.views.room_for_others import as_many_as_fit, spare_rows
 
 _GAP = 3
 _MOST_CHART_ROWS = 60

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from unilab_sidecar.commands_by_name import Palette, commands_of, matching
-from unilab_sidecar.layout import FRAME_CELLS, FRAME_ROWS, Screen
-from unilab_sidecar.text import Block, Segment, clean, clip, fit, left, line, width_of
-from unilab_sidecar.view_names import View
+from unilab_sidecar.drawing.layout import FRAME_CELLS, FRAME_ROWS, Screen
+from unilab_sidecar.drawing.text import Block, Segment, clean, clip, fit, left, line, width_of
+from unilab_sidecar.looking.commands_by_name import Palette, commands_of, matching
+from unilab_sidecar.looking.view_names import View
 
 _KEY_CELLS = 10
 

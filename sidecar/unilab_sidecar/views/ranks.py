@@ -1,8 +1,8 @@
 """The ranks: how each one stands, what takes its time, who is slowest, who is lost. Pure.
 
-The app asks the feed for a :class:`~unilab_sidecar.questions.RanksQuestion` with :func:`wanted`
-while this view is open, gives the answers to a :class:`~unilab_sidecar.rank_table.RankStore`, and
-keys to ``rank_state.press`` with the :func:`context` from here.
+The app asks the feed for a :class:`~unilab_sidecar.feeding.questions.RanksQuestion` with :func:`wanted`
+while this view is open, gives the answers to a :class:`~unilab_sidecar.ranks.table.RankStore`, and
+keys to ``ranks.state.press`` with the :func:`context` from here.
 """
 
 from __future__ import annotations
@@ -11,21 +11,21 @@ from typing import NamedTuple
 
 from unilab_metrics.wording import counted
 from unilab_schema.known_names import EPISODE_LENGTH, MEAN_REWARD, tag_of
-from unilab_sidecar import formatting
-from unilab_sidecar.chart_picker import picker_lines
-from unilab_sidecar.flow import flowed
-from unilab_sidecar.key_help import edge_hint
-from unilab_sidecar.layout import FRAME_CELLS, FRAME_ROWS, Screen
+from unilab_sidecar.charting.picker import picker_lines
+from unilab_sidecar.drawing import formatting
+from unilab_sidecar.drawing.flow import flowed
+from unilab_sidecar.drawing.layout import FRAME_CELLS, FRAME_ROWS, Screen
+from unilab_sidecar.drawing.text import Block, Line, Segment, Style, clip, fit, line, line_width
+from unilab_sidecar.feeding.questions import RanksQuestion
+from unilab_sidecar.looking.key_help import edge_hint
 from unilab_sidecar.panels.parts import heading
 from unilab_sidecar.picture import Picture
-from unilab_sidecar.questions import RanksQuestion
-from unilab_sidecar.rank_columns import GONE, SLOWEST, STATES, percent, row, titles
-from unilab_sidecar.rank_columns import columns as columns_of
-from unilab_sidecar.rank_spreads import spreads, who
-from unilab_sidecar.rank_state import KEYS, MAX_TAGS, RanksContext, RanksState, first_row
-from unilab_sidecar.rank_table import RankLine, RankTable, asked_tags, at_work
-from unilab_sidecar.standing import has_contact
-from unilab_sidecar.text import Block, Line, Segment, Style, clip, fit, line, line_width
+from unilab_sidecar.progress.standing import has_contact
+from unilab_sidecar.ranks.columns import GONE, SLOWEST, STATES, percent, row, titles
+from unilab_sidecar.ranks.columns import columns as columns_of
+from unilab_sidecar.ranks.spreads import spreads, who
+from unilab_sidecar.ranks.state import KEYS, MAX_TAGS, RanksContext, RanksState, first_row
+from unilab_sidecar.ranks.table import RankLine, RankTable, asked_tags, at_work
 
 __all__ = ["context", "ranks", "wanted", "window"]
 

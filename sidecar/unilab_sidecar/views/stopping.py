@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from unilab_sidecar.layout import FRAME_CELLS, Screen
+from unilab_sidecar.drawing.layout import FRAME_CELLS, Screen
+from unilab_sidecar.drawing.text import Block, Segment, clean, clip, line
 from unilab_sidecar.picture import Picture
-from unilab_sidecar.text import Block, Segment, clean, clip, line
 
 REFUSED = {
     "explain": "stopping needs --allow-control, where the training runs",

@@ -11,8 +11,8 @@ from textual.geometry import Region, Size
 from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
-from unilab_sidecar.scroll_places import ScrollTo
-from unilab_sidecar.text import Line, Lines, Segment, filled, line_width, merged, width_of
+from unilab_sidecar.drawing.text import Line, Lines, Segment, filled, line_width, merged, width_of
+from unilab_sidecar.looking.scroll_places import ScrollTo
 
 _NEAR_CELLS = 8
 

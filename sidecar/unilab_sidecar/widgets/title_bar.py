@@ -12,7 +12,7 @@ from rich.segment import Segment as RichSegment
 from textual.strip import Strip
 from textual.widget import Widget
 
-from unilab_sidecar.text import fit, width_of
+from unilab_sidecar.drawing.text import fit, width_of
 
 
 class TitleBar(Widget):

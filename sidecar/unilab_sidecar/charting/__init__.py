@@ -1,0 +1,1 @@
+"""Charts: the courses of tags, and their drawing. Pure."""

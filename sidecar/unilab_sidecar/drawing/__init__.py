@@ -1,0 +1,1 @@
+"""Lines of styled text, measured in cells. Pure."""

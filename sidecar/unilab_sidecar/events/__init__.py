@@ -1,0 +1,1 @@
+"""Events, and what the training prints. Pure."""

@@ -1,0 +1,1 @@
+"""Which metrics belong together, and which a filter leaves."""

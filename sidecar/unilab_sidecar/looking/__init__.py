@@ -1,0 +1,1 @@
+"""What somebody looks at: keys in, what is shown and asked out."""

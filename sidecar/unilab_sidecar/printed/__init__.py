@@ -1,0 +1,1 @@
+"""A run as lines of text: for people, screen readers and programs."""

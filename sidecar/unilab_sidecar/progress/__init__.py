@@ -1,0 +1,1 @@
+"""Where a run stands, and who says so. Pure."""

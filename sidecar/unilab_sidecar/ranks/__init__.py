@@ -1,0 +1,1 @@
+"""Every rank's state and values. Pure."""

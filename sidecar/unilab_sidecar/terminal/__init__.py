@@ -1,0 +1,1 @@
+"""The terminal: keys in, few bytes out, colours, and who has it."""
