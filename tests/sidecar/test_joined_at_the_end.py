@@ -22,8 +22,11 @@ from unilab_sidecar.feeding import past_pieces
 from unilab_sidecar.feeding.batch import Batch
 from unilab_sidecar.feeding.earlier_events import EventsBefore, EventsQuestion
 from unilab_sidecar.feeding.feed import Feed
-from unilab_sidecar.feeding.past_pieces import PastQuestion
+from unilab_sidecar.feeding.moment import Moment
+from unilab_sidecar.feeding.past_pieces import PastQuestion, PeakQuestion
+from unilab_sidecar.feeding.past_questions import MomentQuestion
 from unilab_sidecar.feeding.questions import Answer
+from unilab_sidecar.looking.scrubbing import Scrubbing
 from unilab_sidecar.looking.viewing import ViewState
 from unilab_sidecar.looking.watching import Watching
 from unilab_sidecar.picture import Picture
@@ -272,11 +275,36 @@ def test_entries_that_nobody_can_read_are_counted(tmp_path: Path) -> None:
         assert opened.watching.newest.lost_entries == whole.lost_entries
 
 
-def test_the_end_of_a_run_that_one_goes_to_has_the_peak_of_all_of_it(made: LongHistory) -> None:
+def test_a_moment_that_one_goes_to_has_the_peak_of_all_before_it(made: LongHistory) -> None:
+    before = max(made.value("Train/mean_reward", k) for k in range(1, 801))
+    assert before < PEAK
     with Opened(made.run_dir) as opened:
         opened.first()
         opened.rest()
-        for at, peak in ((UPDATES + 3, PEAK), (UPDATES, None)):
-            opened.rest(state=ViewState(paused_unix_s=1.0, at=at))
-            picture = opened.watching.seen(ViewState(paused_unix_s=1.0, at=at)).picture
-            assert (picture.ended is not None, picture.rewards.peak) == (peak is not None, peak)
+        for at, peak in ((UPDATES + 3, PEAK), (UPDATES, PEAK), (800, before), (SPIKE, PEAK)):
+            state = ViewState(paused_unix_s=1.0, at=at)
+            opened.rest(state=state)
+            picture = opened.watching.seen(state).picture
+            assert picture.rewards.peak == pytest.approx(peak, rel=1e-12)
+            assert (picture.ended is not None) == (at > UPDATES)
+
+
+def test_while_keys_go_from_moment_to_moment_no_peak_is_read(made: LongHistory) -> None:
+    scrubbing = Scrubbing()
+    question = scrubbing.question(4000)
+    assert question is not None
+    with Subscriber.attach(made.run_dir) as source:
+        source.poll(0)
+        step: object = question
+        while isinstance(step, MomentQuestion):
+            step = step.put(source)
+    assert isinstance(step, Moment)
+    assert scrubbing.peak_question(is_between=False) is None
+    scrubbing.answer(question, step)
+    assert scrubbing.peak_question(is_between=True) is None
+    assert scrubbing.question(3000) is not None
+    assert scrubbing.peak_question(is_between=False) is None, "the next moment comes first"
+    assert scrubbing.question(4000) is not None
+    scrubbing.answer(scrubbing._asked or question, step)
+    assert isinstance(scrubbing.peak_question(is_between=False), PeakQuestion)
+    assert scrubbing.peak_question(is_between=False) is None, "once is enough"

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from unilab_schema.control import Head
 from unilab_schema.updates import Update
 from unilab_sidecar.feeding.moment import Moment
+from unilab_sidecar.feeding.past_pieces import PeakQuestion
 from unilab_sidecar.feeding.past_questions import MomentQuestion
 from unilab_sidecar.looking.past import StartsAndEvents, picture_of
 from unilab_sidecar.picture import Picture
@@ -137,11 +138,17 @@ class Scrubbing:
         first = reply.records[0].sequence if reply.records else reply.at
         before = self._kept.before(first)
         picture = picture_of(reply, before, self._head, self._run_dir, self._clock)
-        self.peak.heed(picture, first, is_end=picture.ended is not None)
+        self.peak.heed(picture, first)
         if first > 1:
             # The highest one of a few seconds is no peak of a run.
             picture = replace(picture, rewards=replace(picture.rewards, peak=None))
         self._picture = replace(completed(picture), is_past=True)
+
+    def peak_question(self, *, is_between: bool) -> PeakQuestion | None:
+        """What is to be asked of the feed for the peak up to the moment that is shown. All before it
+        is read for that: not while keys go from one moment to the next."""
+        is_passing = self._picture is None or (is_between and self._picture.ended is None)
+        return None if is_passing or self.is_waiting else self.peak.question()
 
     @property
     def shown_at(self) -> int | None:

@@ -201,7 +201,7 @@ class Watching:
             wanted.append(self._scrubbing.question(state.at))
             if not self._whole.is_pending:
                 # Of each kind of question the feed keeps one.
-                wanted.append(self._scrubbing.peak.question())
+                wanted.append(self._scrubbing.peak_question(is_between=is_between))
         return [question for question in wanted if question is not None]
 
     @property

@@ -66,7 +66,7 @@ class PrintedRun:
         picture = self._series.picture()
         # Of a run that goes on the announcements tell its peak.
         is_end = self._is_past or picture.ended is not None or picture.gone is not None
-        self._peak.heed(picture, self._series.untold_through + 1, is_end=is_end)
+        self._peak.heed(picture, self._series.untold_through + 1, is_whole=is_end)
         if (question := self._peak.question()) is not None:
             self._feed.ask(question)
         if self._peak.is_awaited:

@@ -1,7 +1,7 @@
 """The highest reward of a run of which only a part was read. Pure.
 
 A moment is made of the entries of a few seconds, and what lines of text say of the end of a long run,
-of its last ones. There the peak is that of all of it, which the history in brief tells.
+of its last ones. The peak is that of all before it, too, which the history in brief tells.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ class EndPeak:
         self._earlier: float | None = None
         self._is_known = self._is_refused = False
 
-    def heed(self, picture: Picture, first: int, *, is_end: bool) -> None:
-        """Takes a picture of the entries from the update sequence ``first`` on. ``is_end``: its peak
+    def heed(self, picture: Picture, first: int, *, is_whole: bool = True) -> None:
+        """Takes a picture of the entries from the update sequence ``first`` on. ``is_whole``: its peak
         is to be that of all before it, too."""
         tag, self._own = picture.rewards.tag, picture.rewards.peak
-        is_wanted = is_end and bool(tag) and self._own is not None and first > 1
+        is_wanted = is_whole and bool(tag) and self._own is not None and first > 1
         wanted = PeakQuestion(tag, first - 1) if is_wanted else None
         if wanted != self._wanted:
             self._wanted, self._asked, self._earlier = wanted, None, None
