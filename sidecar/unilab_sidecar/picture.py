@@ -103,7 +103,8 @@ class Rewards:
     fewer than twenty reports, and while the last one is no finite number) by its ``trend_reports``
     last ones, and its course, oldest first: means over equal stretches of all reports that were seen,
     of the ``whole_run`` if that is known to be over. ``span``: first and last iteration of the
-    course. ``tag``: whose values these are, empty if nobody knows."""
+    course. ``tag``: whose values these are, empty if nobody knows. ``is_peak_awaited``: it is being
+    read."""
 
     mean: Reading | None = None
     peak: float | None = None
@@ -115,6 +116,7 @@ class Rewards:
     whole_run: bool = False
     terms: Sequence[Metric] = ()
     tag: str = ""
+    is_peak_awaited: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,6 +13,7 @@ import pytest
 from long_history import START_UNIX_NS, LongHistory, S
 
 from unilab_metrics.subscribe import files
+from unilab_metrics.subscribe.asking import NoAnswer
 from unilab_metrics.subscribe.history import HistoryRecord
 from unilab_metrics.subscribe.subscriber import Subscriber
 from unilab_schema.frames import EventFrame, Scalar
@@ -306,5 +307,10 @@ def test_while_keys_go_from_moment_to_moment_no_peak_is_read(made: LongHistory) 
     assert scrubbing.peak_question(is_between=False) is None, "the next moment comes first"
     assert scrubbing.question(4000) is not None
     scrubbing.answer(scrubbing._asked or question, step)
-    assert isinstance(scrubbing.peak_question(is_between=False), PeakQuestion)
+    assert scrubbing.picture is not None
+    assert scrubbing.picture.rewards.is_peak_awaited
+    asked = scrubbing.peak_question(is_between=False)
+    assert isinstance(asked, PeakQuestion)
     assert scrubbing.peak_question(is_between=False) is None, "once is enough"
+    scrubbing.peak.answer(asked, NoAnswer("nobody tells"))
+    assert not scrubbing.picture.rewards.is_peak_awaited

@@ -247,3 +247,14 @@ def test_the_reports_of_a_trend_are_told_beside_it_wherever_there_is_room():
     assert first_lines(50)[0].startswith(f"{said}   "), "a sparkline in one line comes first"
     assert first_lines(46)[0] == f"{said} (last 20)"
     assert first_lines(40)[0] == said
+
+
+def test_a_peak_that_is_being_read_is_not_called_unknown() -> None:
+    def shown(made: Rewards) -> str:
+        return "\n".join(map(plain, rewards(Picture(rewards=made), 60, rows=0, decimals=2)))
+
+    known = Rewards(mean=Reading(3.0))
+    assert "Peak - (not known here)" in shown(known)
+    awaited = shown(replace(known, is_peak_awaited=True))
+    assert "Peak -" in awaited
+    assert "not known" not in awaited

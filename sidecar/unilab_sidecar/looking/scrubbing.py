@@ -159,7 +159,10 @@ class Scrubbing:
     def picture(self) -> Picture | None:
         """That of the moment; ``None`` as long as nobody has gone anywhere."""
         picture = self._picture
-        return picture and replace(picture, rewards=self.peak.of(picture.rewards))
+        if picture is None:
+            return None
+        rewards = replace(self.peak.of(picture.rewards), is_peak_awaited=self.peak.is_awaited)
+        return replace(picture, rewards=rewards)
 
     @property
     def unix_s(self) -> float | None:

@@ -93,7 +93,8 @@ def _figures(shown: Rewards, decimals: int) -> Line:
         text = reading_text(shown.mean, formatting.fixed(shown.mean.value, _MEAN_DECIMALS))
         parts += [Segment("Mean ", "label"), Segment(text, reading_style(shown.mean))]
     if shown.peak is None and shown.mean is not None:
-        parts.append(Segment("   Peak - (not known here)", "label"))
+        why = "" if shown.is_peak_awaited else " (not known here)"
+        parts.append(Segment(f"   Peak -{why}", "label"))
     elif shown.peak is not None:
         peak = formatting.fixed(shown.peak, decimals)
         parts += [Segment("   Peak ", "label"), Segment(peak, "value")]
